@@ -1,0 +1,64 @@
+"""Edge lists made regular: checked, merged, symmetrised. One place decides what an edge is.
+
+Decisions (METHOD): duplicate and reciprocal edges are merged, weights by maximum; one self-loop a node is kept where the
+input has it; with `symmetrize` every edge stands in both directions afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class CleanEdges:
+    """Edges sorted by source, then target, each once; and what was done to get there.
+
+    Args:
+        edge_index: int64 [2, E].
+        edge_weight: float [E], or None where the input had none.
+        num_merged: edges that stood there more than once.
+        num_added: reverse edges that were missing and were added.
+        num_self_loops: self-loops among the edges.
+    """
+
+    edge_index: Tensor
+    edge_weight: Tensor | None
+    num_merged: int
+    num_added: int
+    num_self_loops: int
+
+
+def clean_edges(edge_index: Tensor, edge_weight: Tensor | None, *, num_nodes: int, symmetrize: bool) -> CleanEdges:
+    """The edges sorted, merged and, with `symmetrize`, in both directions. Ids must be in [0, num_nodes)."""
+    merged, weight = _merge(edge_index, edge_weight, num_nodes)
+    num_merged = edge_index.shape[1] - merged.shape[1]
+    num_added = 0
+    if symmetrize:
+        both = torch.cat([merged, merged.flip(0)], dim=1)
+        twice = None if weight is None else torch.cat([weight, weight])
+        symmetric, weight = _merge(both, twice, num_nodes)
+        num_added = symmetric.shape[1] - merged.shape[1]
+        merged = symmetric
+    num_self_loops = int((merged[0] == merged[1]).sum())
+    return CleanEdges(merged, weight, num_merged, num_added, num_self_loops)
+
+
+def is_symmetric(edge_index: Tensor, edge_weight: Tensor | None, *, num_nodes: int) -> bool:
+    """Whether every edge has its reverse with the same weight. Edges must be clean."""
+    order = torch.argsort(edge_index[1] * num_nodes + edge_index[0])
+    flipped = edge_index.flip(0)[:, order]
+    if not torch.equal(flipped, edge_index):
+        return False
+    return edge_weight is None or torch.equal(edge_weight[order], edge_weight)
+
+
+def _merge(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> tuple[Tensor, Tensor | None]:
+    key, inverse = torch.unique(edge_index[0] * num_nodes + edge_index[1], return_inverse=True)
+    merged = torch.stack([key // max(num_nodes, 1), key % max(num_nodes, 1)])
+    if edge_weight is None:
+        return merged, None
+    weight = edge_weight.new_full((key.numel(),), -torch.inf)
+    return merged, weight.scatter_reduce(0, inverse, edge_weight, reduce="amax")

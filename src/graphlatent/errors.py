@@ -1,0 +1,70 @@
+"""The few named errors of graphlatent, and the one way they are worded.
+
+Every error a user can cause derives from :class:`GraphLatentError`; its message names what was wrong, what is
+allowed, what came instead, and the way out. The command line prints such messages without a traceback, exit code 2.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+
+class GraphLatentError(Exception):
+    """Base of every error that graphlatent raises on purpose."""
+
+
+class InputError(GraphLatentError, ValueError):
+    """The graph, table or file that came in cannot be used as it is."""
+
+
+class ConfigError(GraphLatentError, ValueError):
+    """A setting is unknown, of the wrong type, out of range, or contradicts another."""
+
+
+class RunFolderError(GraphLatentError, ValueError):
+    """A run folder is damaged, of another version, or does not match what it is asked to continue."""
+
+
+class OutputError(GraphLatentError, OSError):
+    """An output path exists already or cannot be written."""
+
+
+class NonFiniteLossError(GraphLatentError, RuntimeError):
+    """Training met a loss that is not a finite number."""
+
+
+class TrainingInterrupted(GraphLatentError):  # noqa: N818 - an interruption, not an error of the user
+    """The user pressed Ctrl-C; the step was finished and the state saved."""
+
+
+class MissingDependencyError(GraphLatentError, ImportError):
+    """An optional package is needed for what was asked."""
+
+
+class GraphLatentWarning(UserWarning):
+    """Something about the input that works, but that the user should know."""
+
+
+def bad_argument(name: str, *, owner: str, allowed: str, got: object) -> ConfigError:
+    """A `ConfigError` worded as scikit-learn words it: the argument, what is allowed, what came."""
+    return ConfigError(f"The '{name}' parameter of {owner} must be {allowed}. Got {got!r} instead.")
+
+
+def missing_package(package: str, *, needed_for: str) -> MissingDependencyError:
+    """A `MissingDependencyError` that says what to install."""
+    return MissingDependencyError(f"{needed_for} needs the package '{package}'. Install it with: pip install {package}")
+
+
+@cache
+def not_fitted_class() -> type[GraphLatentError]:
+    """The class of the 'not fitted' error: also scikit-learn's own `NotFittedError` where scikit-learn is installed."""
+    try:
+        from sklearn.exceptions import NotFittedError as SklearnNotFitted
+    except ImportError:
+        return type("NotFittedError", (GraphLatentError, ValueError, AttributeError), {"__doc__": "Not fitted yet."})
+    return type("NotFittedError", (GraphLatentError, SklearnNotFitted), {"__doc__": "Not fitted yet."})
+
+
+def not_fitted(owner: str) -> GraphLatentError:
+    """The error of an estimator that is used before `fit`."""
+    return not_fitted_class()(f"This {owner} is not fitted yet. Call 'fit' with a graph, or 'load' a saved folder, first.")
