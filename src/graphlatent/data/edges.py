@@ -31,17 +31,28 @@ class CleanEdges:
     num_self_loops: int
 
 
-def clean_edges(edge_index: Tensor, edge_weight: Tensor | None, *, num_nodes: int, symmetrize: bool) -> CleanEdges:
-    """The edges sorted, merged and, with `symmetrize`, in both directions. Ids must be in [0, num_nodes)."""
+def clean_edges(
+    edge_index: Tensor, edge_weight: Tensor | None, *, num_nodes: int, symmetrize: bool, undirected: Tensor | None = None
+) -> CleanEdges:
+    """The edges sorted, merged and, with `symmetrize`, in both directions. Ids must be in [0, num_nodes).
+
+    Args:
+        edge_index: int64 [2, E], in any order.
+        edge_weight: float [E], or None.
+        num_nodes: N.
+        symmetrize: give every edge its reverse.
+        undirected: nodes whose edges have no direction in the source, so that one entry means both, bool [N]; their reverse
+            edges are always there afterwards and are not counted in `num_added`.
+    """
     merged, weight = _merge(edge_index, edge_weight, num_nodes)
     num_merged = edge_index.shape[1] - merged.shape[1]
+    if undirected is not None:
+        merged, weight = _with_reverse(merged, weight, undirected[merged[0]], num_nodes)
     num_added = 0
     if symmetrize:
-        both = torch.cat([merged, merged.flip(0)], dim=1)
-        twice = None if weight is None else torch.cat([weight, weight])
-        symmetric, weight = _merge(both, twice, num_nodes)
-        num_added = symmetric.shape[1] - merged.shape[1]
-        merged = symmetric
+        before = merged.shape[1]
+        merged, weight = _with_reverse(merged, weight, None, num_nodes)
+        num_added = merged.shape[1] - before
     num_self_loops = int((merged[0] == merged[1]).sum())
     return CleanEdges(merged, weight, num_merged, num_added, num_self_loops)
 
@@ -53,6 +64,16 @@ def is_symmetric(edge_index: Tensor, edge_weight: Tensor | None, *, num_nodes: i
     if not torch.equal(flipped, edge_index):
         return False
     return edge_weight is None or torch.equal(edge_weight[order], edge_weight)
+
+
+def _with_reverse(
+    edge_index: Tensor, edge_weight: Tensor | None, which: Tensor | None, num_nodes: int
+) -> tuple[Tensor, Tensor | None]:
+    chosen = edge_index if which is None else edge_index[:, which]
+    both = torch.cat([edge_index, chosen.flip(0)], dim=1)
+    if edge_weight is None:
+        return _merge(both, None, num_nodes)
+    return _merge(both, torch.cat([edge_weight, edge_weight if which is None else edge_weight[which]]), num_nodes)
 
 
 def _merge(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> tuple[Tensor, Tensor | None]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.data.edges import clean_edges
+from graphlatent.data.edges import clean_edges, is_symmetric
 from graphlatent.data.sparse import SparseMatrix
 from graphlatent.errors import GraphLatentWarning, InputError
 
@@ -36,7 +36,8 @@ class RawGraph:
         graph_id: the user's name of the graph, or None.
         y: labels, per node [N] or one for the graph; kept for probes, never seen by training.
         name: where the graph came from, for messages.
-        directed: whether the source said that its edges have a direction; None where it cannot say.
+        directed: whether the source said that its edges have a direction; None where it cannot say. Where it is False, an
+            edge listed once stands for both directions.
     """
 
     edge_index: Any
@@ -65,6 +66,7 @@ class GraphData:
         node_ids: the user's names of the nodes [N], or None for 0..N-1.
         graph_ids: the user's names of the graphs [B], or None for 0..B-1.
         y: labels, per node [N] or per graph [B], or None. Training never reads them.
+        undirected: every edge stands in both directions with one weight.
         notes: what was done to the input, in words.
     """
 
@@ -77,7 +79,8 @@ class GraphData:
     node_ids: np.ndarray[Any, Any] | None = None
     graph_ids: np.ndarray[Any, Any] | None = None
     y: np.ndarray[Any, Any] | None = None
-    notes: tuple[str, ...] = field(default=())
+    undirected: bool = True
+    notes: tuple[str, ...] = ()
 
     @property
     def num_graphs(self) -> int:
@@ -109,7 +112,7 @@ class GraphData:
         digest = hashlib.sha256()
         x = self.x
         parts: list[Any] = [self.edge_index, self.ptr, self.edge_weight]
-        parts += [x.crow, x.col, x.value] if isinstance(x, SparseMatrix) else [x]
+        parts += [np.array(x.shape), x.crow, x.col, x.value] if isinstance(x, SparseMatrix) else [x]
         parts += [self.node_ids, self.graph_ids]
         for name in sorted(self.columns or {}):
             parts += [np.array([name]), (self.columns or {})[name]]
@@ -141,7 +144,8 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
     edge_parts = [_checked_edges(g) + int(offset) for g, offset in zip(graphs, offsets, strict=False)]
     edge_index = torch.cat(edge_parts, dim=1)
     edge_weight = _joined_weights(graphs, [e.shape[1] for e in edge_parts])
-    clean = clean_edges(edge_index, edge_weight, num_nodes=num_nodes, symmetrize=symmetrize)
+    undirected = _undirected_nodes(graphs)
+    clean = clean_edges(edge_index, edge_weight, num_nodes=num_nodes, symmetrize=symmetrize, undirected=undirected)
     notes = _notes(clean.num_merged, clean.num_added, clean.num_self_loops, num_nodes, clean.edge_index)
     if clean.num_added:
         warnings.warn(notes[0], GraphLatentWarning, stacklevel=3)
@@ -158,6 +162,7 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
         node_ids=_joined_ids(graphs),
         graph_ids=np.array([g.graph_id for g in graphs]) if all(g.graph_id is not None for g in graphs) else None,
         y=_joined_labels(graphs),
+        undirected=symmetrize or is_symmetric(clean.edge_index, clean.edge_weight, num_nodes=num_nodes),
         notes=notes,
     )
 
@@ -168,9 +173,22 @@ def _checked_size(graph: RawGraph) -> int:
     return graph.num_nodes
 
 
+def _undirected_nodes(graphs: Sequence[RawGraph]) -> Tensor | None:
+    said = torch.tensor([g.directed is False for g in graphs])
+    return torch.repeat_interleave(said, torch.tensor([g.num_nodes for g in graphs])) if bool(said.any()) else None
+
+
+def _array(values: Any, *, name: str, what: str) -> np.ndarray[Any, Any]:
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name}: {what} must be a regular array of numbers. NumPy says: {error}") from error
+
+
 def _checked_edges(graph: RawGraph) -> Tensor:
-    edges = graph.edge_index
-    array = edges.detach().cpu().numpy() if isinstance(edges, Tensor) else np.asarray(edges)
+    array = _array(graph.edge_index, name=graph.name, what="edge_index")
     if array.size == 0:
         return torch.zeros(2, 0, dtype=torch.int64)
     if array.ndim != 2 or array.shape[0] != 2:
@@ -196,7 +214,7 @@ def _joined_weights(graphs: Sequence[RawGraph], num_edges: Sequence[int]) -> Ten
         if graph.edge_weight is None:
             parts.append(torch.ones(count))
             continue
-        weight = torch.as_tensor(graph.edge_weight).detach().cpu().to(torch.float32)
+        weight = torch.from_numpy(_numeric_array(graph.edge_weight, name=graph.name, what="edge_weight"))
         if weight.ndim == 2 and weight.shape[1] == 1:
             weight = weight[:, 0]
         if weight.shape != (count,):
@@ -209,16 +227,15 @@ def _joined_weights(graphs: Sequence[RawGraph], num_edges: Sequence[int]) -> Ten
 
 def _checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
     x = graph.x
-    if isinstance(x, Tensor) and x.layout != torch.strided:
-        x = x.to_sparse_coo().coalesce()
+    if isinstance(x, Tensor) and x.layout != torch.strided and x.ndim == 2:
+        x = x.detach().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
         x = SparseMatrix.from_coo(x.indices()[0], x.indices()[1], x.values(), (x.shape[0], x.shape[1]))
     if isinstance(x, SparseMatrix):
         features: Tensor | SparseMatrix = x.to("cpu", torch.float32)
     elif hasattr(x, "tocsr"):
         features = SparseMatrix.from_scipy(x)
     else:
-        dense = x.detach().cpu() if isinstance(x, Tensor) else _numeric_array(x, graph.name)
-        features = torch.as_tensor(dense).to(torch.float32).contiguous()
+        features = torch.from_numpy(_numeric_array(x, name=graph.name, what="features"))
         if features.ndim != 2:
             raise InputError(
                 f"{graph.name}: features must be a 2-D array, (nodes, features). Got {features.ndim} dimension(s), shape "
@@ -236,11 +253,16 @@ def _checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
     return features
 
 
-def _numeric_array(x: Any, name: str) -> np.ndarray[Any, Any]:
-    array = np.asarray(x)
+def _numeric_array(values: Any, *, name: str, what: str) -> np.ndarray[Any, Any]:
+    if isinstance(values, Tensor) and values.is_floating_point():
+        values = values.to_dense().to(torch.float32)  # NumPy has no bfloat16
+    array = _array(values, name=name, what=what)
     if array.dtype.kind not in "biuf":
-        raise InputError(f"{name}: features must be numbers. Got values of type {array.dtype}. Encode text columns, or pass a table.")
-    return np.array(array, dtype=np.float32)
+        way_out = " Encode text columns, or pass a table." if what == "features" else ""
+        raise InputError(f"{name}: {what} must be numbers. Got values of type {array.dtype}.{way_out}")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
+        convert = np.asarray if isinstance(values, Tensor) else np.array  # arrays are copied: theirs may be read-only
+        return convert(array, dtype=np.float32, order="C")
 
 
 def _where_not_finite(x: Tensor | SparseMatrix, name: str) -> str:
@@ -268,7 +290,8 @@ def _joined_features(graphs: Sequence[RawGraph]) -> Tensor | SparseMatrix | None
     for graph, part in zip(graphs, parts, strict=True):
         if part.shape[1] != parts[0].shape[1]:
             raise InputError(
-                f"All graphs must have the same number of features. {graphs[0].name} has {parts[0].shape[1]}, {graph.name} has {part.shape[1]}."
+                f"All graphs must have the same number of features. {graphs[0].name} has {parts[0].shape[1]}, "
+                f"{graph.name} has {part.shape[1]}."
             )
     if len(parts) == 1:
         return parts[0]
@@ -300,19 +323,37 @@ def _joined_columns(graphs: Sequence[RawGraph]) -> Mapping[str, np.ndarray[Any, 
                 f"All graphs must have the same feature columns. {graphs[0].name} has {sorted(first or {})}, "
                 f"{graph.name} has {sorted(graph.columns or {})}."
             )
-    return {name: np.concatenate([np.asarray((g.columns or {})[name]) for g in graphs]) for name in first or {}}
+    return {name: _joined_column(name, graphs) for name in first or {}}
+
+
+def _joined_column(name: str, graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any]:
+    parts = [np.asarray((g.columns or {})[name]) for g in graphs]
+    numeric = [part.dtype.kind in "biuf" for part in parts]
+    if any(numeric) and not all(numeric):  # NumPy would turn the numbers into text
+        number, other = graphs[numeric.index(True)].name, graphs[numeric.index(False)].name
+        raise InputError(f"Column '{name}' holds numbers in {number} but not in {other}. Give it one type in all graphs.")
+    return np.concatenate(parts)
 
 
 def _joined_ids(graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any] | None:
     if any(g.node_ids is None for g in graphs):
         return None
-    return np.concatenate([np.asarray(g.node_ids) for g in graphs])
+    parts = [np.asarray(g.node_ids) for g in graphs]
+    mixed = len({part.dtype.kind for part in parts}) > 1  # kept as they are: NumPy would turn the integers into text
+    return np.concatenate([part.astype(object) for part in parts] if mixed else parts)
 
 
 def _joined_labels(graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any] | None:
     if any(g.y is None for g in graphs):
         return None
-    parts = [np.atleast_1d(g.y.detach().cpu().numpy() if isinstance(g.y, Tensor) else np.asarray(g.y)) for g in graphs]
+    parts = [np.atleast_1d(_array(g.y, name=g.name, what="y")) for g in graphs]
+    per_node = all(part.shape[0] == g.num_nodes for part, g in zip(parts, graphs, strict=True))
+    for graph, part in zip(graphs, parts, strict=True):
+        if part.shape[1:] != parts[0].shape[1:] or (part.shape[0] != 1 and not per_node):
+            raise InputError(
+                f"{graph.name}: y must hold one label per node, or one per graph, the same way in all graphs. Got shape {part.shape} "
+                f"for {graph.num_nodes} nodes, while {graphs[0].name} has shape {parts[0].shape}."
+            )
     return np.concatenate(parts)
 
 

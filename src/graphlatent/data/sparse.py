@@ -106,7 +106,7 @@ class SparseMatrix:
 
     def matmul(self, dense: Tensor) -> Tensor:
         """`self @ dense`, [M, H], differentiable in `dense` [K, H]."""
-        product: Tensor = _SparseProduct.apply(self, dense)
+        product: Tensor = _SparseProduct.apply(self, dense)  # type: ignore[no-untyped-call]
         return product
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> SparseMatrix:
@@ -140,7 +140,7 @@ class _SparseProduct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor | None]:
-        return None, _SparseProduct.apply(ctx.matrix.transpose, grads[0]) if ctx.needs_input_grad[1] else None
+        return None, ctx.matrix.transpose.matmul(grads[0]) if ctx.needs_input_grad[1] else None
 
 
 def _product(matrix: SparseMatrix, dense: Tensor) -> Tensor:

@@ -1,0 +1,209 @@
+"""What one training step sees, and the three ways to cut a training set into such steps.
+
+`Batch` is the one contract: a full graph, an induced subgraph, a pile of small graphs. A source of batches first makes a
+*plan* for an epoch (which nodes or graphs go into which step; all randomness is here) and then cuts one step at a time,
+so that an interrupted epoch can be taken up at any step. Legend: N nodes, E edges, F features, B graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+from graphlatent.data.graph import GraphData
+from graphlatent.data.sparse import SparseMatrix, take_rows
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeList:
+    """Edges as PyG's layers take them.
+
+    Args:
+        edge_index: int64 [2, E], sorted by source.
+        edge_weight: float [E], or None.
+        num_nodes: N.
+        undirected: every edge stands in both directions with one weight.
+    """
+
+    edge_index: Tensor
+    edge_weight: Tensor | None
+    num_nodes: int
+    undirected: bool = True
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> EdgeList:
+        """The same edges on another device."""
+        weight = None if self.edge_weight is None else self.edge_weight.to(device, dtype)
+        return replace(self, edge_index=self.edge_index.to(device), edge_weight=weight)
+
+
+Structure: TypeAlias = SparseMatrix | EdgeList
+"""What an encoder multiplies with: a prepared matrix (built-in encoders) or plain edges (the user's own)."""
+
+Prepare: TypeAlias = Callable[[EdgeList], Structure]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One step's input.
+
+    Args:
+        x: features [N, F], dense or sparse.
+        structure: what the encoder propagates with.
+        graph_id: graph of each node, int64 [N], ascending.
+        num_graphs: B.
+        node_id: row of each node in the training set, int64 [N].
+        counts: rows that may be masked and counted, bool [N]; None means all.
+    """
+
+    x: Tensor | SparseMatrix
+    structure: Structure
+    graph_id: Tensor
+    num_graphs: int
+    node_id: Tensor
+    counts: Tensor | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return int(self.graph_id.numel())
+
+    @property
+    def graph_size(self) -> Tensor:
+        """Counted nodes of each graph, int64 [B]."""
+        counted = self.graph_id if self.counts is None else self.graph_id[self.counts]
+        return torch.bincount(counted, minlength=self.num_graphs)
+
+
+class BatchSource(Protocol):
+    """A training set cut into steps."""
+
+    def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
+        """The steps of one epoch: for each, the indices that go into it."""
+
+    def take(self, index: Tensor) -> Batch:
+        """The batch of one step of a plan."""
+
+
+def edge_list(graph: GraphData) -> EdgeList:
+    """The edges of a graph as an encoder's `prepare` takes them."""
+    return EdgeList(graph.edge_index, graph.edge_weight, graph.num_nodes, graph.undirected)
+
+
+def full_batch(graph: GraphData, *, prepare: Prepare, device: torch.device, dtype: torch.dtype = torch.float32) -> Batch:
+    """All graphs of `graph` as one batch. Features must be encoded."""
+    if graph.x is None:
+        raise ValueError("encode the features of the graph before batching it")
+    structure = prepare(edge_list(graph)).to(device, dtype)
+    x = graph.x.to(device=device, dtype=dtype)
+    return Batch(x, structure, graph.graph_of_node.to(device), graph.num_graphs, torch.arange(graph.num_nodes, device=device))
+
+
+class FullBatches:
+    """One step an epoch over everything; `steps_per_epoch` repeats it (each with its own mask)."""
+
+    def __init__(self, batch: Batch, *, steps_per_epoch: int = 1) -> None:
+        self.batch, self.steps_per_epoch = batch, steps_per_epoch
+
+    def plan(self, generator: torch.Generator) -> Sequence[Tensor]:  # noqa: ARG002 - nothing is drawn
+        """The same step, `steps_per_epoch` times."""
+        return [self.batch.node_id] * self.steps_per_epoch
+
+    def take(self, index: Tensor) -> Batch:  # noqa: ARG002 - always everything
+        """The whole batch."""
+        return self.batch
+
+
+class NodeBatches:
+    """A random subset of nodes and the subgraph it induces, each step (the paper's Table 3)."""
+
+    def __init__(
+        self, graph: GraphData, *, nodes_per_step: int, steps_per_epoch: int, prepare: Prepare, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self.everything = full_batch(graph, prepare=_plain_edges, device=device, dtype=dtype)
+        self.nodes_per_step = min(nodes_per_step, graph.num_nodes)
+        self.steps_per_epoch = steps_per_epoch
+        self.prepare = prepare
+        edges = self.everything.structure
+        assert isinstance(edges, EdgeList)
+        self.edges = edges
+        self.crow = torch.zeros(graph.num_nodes + 1, dtype=torch.int64, device=device)
+        self.crow[1:] = torch.cumsum(torch.bincount(edges.edge_index[0], minlength=graph.num_nodes), 0)
+
+    def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
+        """For each step, its nodes, drawn without replacement, in ascending order."""
+        num_nodes, device = self.everything.num_nodes, self.crow.device
+        draws = (torch.randperm(num_nodes, generator=generator)[: self.nodes_per_step] for _ in range(self.steps_per_epoch))
+        return [torch.sort(d).values.to(device) for d in draws]
+
+    def take(self, index: Tensor) -> Batch:
+        """The subgraph induced by the nodes `index` (ascending); the graphs it cuts through stay apart."""
+        edges = self.edges
+        position = torch.full((edges.num_nodes,), -1, dtype=torch.int64, device=index.device)
+        position[index] = torch.arange(index.numel(), device=index.device)
+        pick = _ranges(self.crow[index], self.crow[index + 1])  # edges that leave the chosen nodes
+        source, target = edges.edge_index[:, pick]
+        inside = position[target] >= 0
+        edge_index = torch.stack([position[source[inside]], position[target[inside]]])
+        weight = None if edges.edge_weight is None else edges.edge_weight[pick[inside]]
+        structure = self.prepare(EdgeList(edge_index, weight, index.numel(), edges.undirected)).to(index.device, self.everything.x.dtype)
+        present, graph_id = torch.unique(self.everything.graph_id[index], return_inverse=True)
+        return Batch(take_rows(self.everything.x, index), structure, graph_id, present.numel(), index)
+
+
+class GraphBatches:
+    """Mini-batches of whole small graphs, each graph once an epoch, in a new order every epoch."""
+
+    def __init__(self, batch: Batch, ptr: Tensor, *, batch_size: int) -> None:
+        self.everything, self.batch_size = batch, batch_size
+        self.ptr = ptr.to(batch.graph_id.device)
+        structure = batch.structure
+        if isinstance(structure, EdgeList):
+            source = structure.edge_index[0]
+            self.edge_ptr = torch.searchsorted(source, self.ptr)
+
+    def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
+        """For each step, the graphs in it."""
+        order = torch.randperm(self.everything.num_graphs, generator=generator).to(self.ptr.device)
+        return list(torch.split(order, self.batch_size))
+
+    def take(self, index: Tensor) -> Batch:
+        """The graphs `index` side by side, in that order."""
+        size = torch.diff(self.ptr)[index]
+        nodes = _ranges(self.ptr[index], self.ptr[index + 1])
+        graph_id = torch.repeat_interleave(torch.arange(index.numel(), device=index.device), size, output_size=nodes.numel())
+        start = torch.cumsum(size, 0) - size
+        shift = start - self.ptr[index]  # what turns a node's old number into its new one, per graph
+        structure = self.everything.structure
+        if isinstance(structure, SparseMatrix):
+            cut: Structure = _moved(structure.rows(nodes), shift[graph_id], structure.symmetric)
+        else:
+            cut = self._edges(structure, index, shift, nodes.numel())
+        return Batch(take_rows(self.everything.x, nodes), cut, graph_id, index.numel(), nodes)
+
+    def _edges(self, edges: EdgeList, index: Tensor, shift: Tensor, num_nodes: int) -> EdgeList:
+        begin, end = self.edge_ptr[index], self.edge_ptr[index + 1]
+        pick = _ranges(begin, end)
+        edge_index = edges.edge_index[:, pick] + torch.repeat_interleave(shift, end - begin)
+        weight = None if edges.edge_weight is None else edges.edge_weight[pick]
+        return EdgeList(edge_index, weight, num_nodes, edges.undirected)
+
+
+def _plain_edges(edges: EdgeList) -> Structure:
+    return edges
+
+
+def _ranges(begin: Tensor, end: Tensor) -> Tensor:
+    """begin[0]..end[0]-1, begin[1]..end[1]-1, ... one after another."""
+    count = end - begin
+    offset = torch.repeat_interleave(begin - (torch.cumsum(count, 0) - count), count)
+    return torch.arange(offset.numel(), device=begin.device) + offset
+
+
+def _moved(rows: SparseMatrix, shift_of_row: Tensor, symmetric: bool) -> SparseMatrix:
+    """A slice of a block-diagonal matrix, its columns renumbered to the slice."""
+    col = rows.col + torch.repeat_interleave(shift_of_row, torch.diff(rows.crow), output_size=rows.nnz)
+    return SparseMatrix(rows.crow, col, rows.value, (rows.shape[0], rows.shape[0]), symmetric)

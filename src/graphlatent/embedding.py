@@ -1,0 +1,112 @@
+"""From a trained model and a graph to embeddings that keep the user's ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphlatent.atomic import refuse_existing, write_atomically
+from graphlatent.data.batches import Batch
+from graphlatent.data.sparse import to_dense
+from graphlatent.errors import OutputError, missing_package
+from graphlatent.nn.model import LaGraphModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+SUFFIXES = (".parquet", ".npz", ".csv")
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """One row per node or graph.
+
+    Args:
+        values: float32 [M, D].
+        ids: the user's name of each row [M].
+        id_name: what the rows are, 'id' for nodes or 'graph' for graphs.
+    """
+
+    values: np.ndarray[Any, np.dtype[np.float32]]
+    ids: np.ndarray[Any, Any]
+    id_name: str = "id"
+
+    @property
+    def names(self) -> list[str]:
+        """Column names of the values: e0, e1, ..."""
+        return [f"e{i}" for i in range(self.values.shape[1])]
+
+    def to_arrow(self) -> pa.Table:
+        """A `pyarrow.Table` with the ids first and one float column per dimension."""
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise missing_package("pyarrow", needed_for="An Arrow table") from error
+        columns = {self.id_name: pa.array(self.ids.tolist())}
+        columns |= {name: pa.array(self.values[:, i]) for i, name in enumerate(self.names)}
+        return pa.table(columns)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A `pandas.DataFrame` indexed by the ids."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise missing_package("pandas", needed_for="A DataFrame") from error
+        return pd.DataFrame(self.values, columns=self.names, index=pd.Index(self.ids, name=self.id_name))
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write a `.parquet`, `.npz` (arrays 'ids' and 'embeddings') or `.csv` file, atomically.
+
+        Raises:
+            OutputError: where the suffix is another one, the file exists, or it cannot be written.
+        """
+        path = Path(path)
+        check_embedding_path(path, overwrite=overwrite)
+        writers = {".parquet": self._write_parquet, ".npz": self._write_npz, ".csv": self._write_csv}
+        write_atomically(path, writers[path.suffix.lower()])
+        return path
+
+    def _write_parquet(self, path: Path) -> None:
+        table = self.to_arrow()
+        import pyarrow.parquet as pq
+
+        pq.write_table(table, path)
+
+    def _write_npz(self, path: Path) -> None:
+        ids = self.ids.astype(str) if self.ids.dtype == object else self.ids  # object arrays would need pickle
+        with path.open("wb") as file:
+            np.savez_compressed(file, ids=ids, embeddings=self.values)
+
+    def _write_csv(self, path: Path) -> None:
+        table = self.to_arrow()
+        import pyarrow.csv as csv
+
+        csv.write_csv(table, path)
+
+
+def check_embedding_path(path: Path, *, overwrite: bool) -> None:
+    """Raise an `OutputError` where embeddings cannot be saved under `path`: better before the work than after."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise OutputError(f"Embeddings are written as {', '.join(SUFFIXES)}. Got '{path.name}'.")
+    refuse_existing(path, overwrite=overwrite)
+
+
+@torch.no_grad()
+def embed_nodes(model: LaGraphModel, batch: Batch, *, concat_input: bool = False) -> Tensor:
+    """The last layer's row of every node, [N, H]; with `concat_input` the features beside it, [N, H + F]."""
+    model.eval()
+    hidden = model.encode(batch.x, batch.structure)[-1]
+    return torch.cat([hidden, to_dense(batch.x)], dim=1) if concat_input else hidden
+
+
+@torch.no_grad()
+def embed_graphs(model: LaGraphModel, batch: Batch) -> Tensor:
+    """The pooled layers of every graph side by side, [B, layers * H]."""
+    model.eval()
+    return model.pool(model.encode(batch.x, batch.structure), batch.graph_id, batch.num_graphs)

@@ -1,0 +1,329 @@
+"""`NodeLaGraph` and `GraphLaGraph`: fit, transform, embed, save, load, as scikit-learn's users know it.
+
+The constructor only stores; `fit` checks, works and returns self; what was learnt ends in `_`. scikit-learn itself is not
+needed: the few methods its `clone`, `Pipeline` and `GridSearchCV` ask for are here.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from graphlatent.atomic import refuse_existing
+from graphlatent.config import GraphSettings, NodeSettings, Settings, from_mapping, resolve
+from graphlatent.data.batches import Batch, BatchSource, FullBatches, GraphBatches, NodeBatches, full_batch
+from graphlatent.data.features import FeatureSpec, encode_features, fit_features
+from graphlatent.data.graph import GraphData
+from graphlatent.data.inputs import read_graphs
+from graphlatent.embedding import Embeddings, embed_graphs, embed_nodes
+from graphlatent.errors import ConfigError, RunFolderError, not_fitted
+from graphlatent.nn.model import LaGraphModel, build_model
+from graphlatent.nn.norm import measure_statistics
+from graphlatent.objective import check_features
+from graphlatent.training.history import History
+from graphlatent.training.loop import Hooks, Training, seeded
+from graphlatent.training.progress import training_bar
+from graphlatent.training.runfolder import RunFolder, versions
+
+Self = TypeVar("Self", bound="LaGraphEstimator")
+Array = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class LaGraphEstimator(Settings):
+    """What both estimators share. Learnt: `model_`, `features_`, `history_`, `embedding_dim_`, `n_features_in_`."""
+
+    level: ClassVar[str]
+    model_: LaGraphModel
+    features_: FeatureSpec
+    history_: History
+    embedding_dim_: int
+    n_features_in_: int
+
+    # -- fitting ---------------------------------------------------------------------------------------------------
+
+    def fit(self: Self, X: Any, y: object = None, *, run: RunFolder | None = None, hooks: Hooks | None = None) -> Self:  # noqa: ARG002
+        """Learn the encoder from graphs, without labels.
+
+        Args:
+            X: one graph or several, in any form that `graphlatent.read_graphs` takes.
+            y: ignored; there so that the estimator fits into a scikit-learn pipeline.
+            run: a run folder to keep a resumable state and the trained model in. One that holds an unfinished run of the
+                same settings and input is taken up where it stopped.
+            hooks: callbacks for progress, saving and stopping; `graphlatent train` uses them.
+
+        Returns:
+            The fitted estimator itself.
+        """
+        settings = self._resolved()
+        device = pick_device(settings.device)
+        graph, spec = self._prepare(X, settings)
+        training, everything = self._training(graph, spec, settings, device)
+        if run is not None:
+            self._begin_or_resume(run, training, settings, spec, graph, device)
+        with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
+            self.history_ = training.run(active)
+        model = training.model
+        measure_statistics(model, lambda: model.encode(everything.x, everything.structure))
+        self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
+        self.embedding_dim_ = self._width(settings)
+        if run is not None:
+            run.finish(model.state_dict(), self.history_)
+        return self
+
+    def fit_transform(self, X: Any, y: object = None) -> Array:
+        """`fit` and the embeddings of the same graphs, float32 [M, D]."""
+        graph = self._read(X, self._resolved())
+        return self.fit(graph, y).transform(graph)
+
+    def transform(self, X: Any) -> Array:
+        """Embeddings of graphs, the fitted ones or new ones of the same kind, float32 [M, D]."""
+        return self.embed(X).values
+
+    def embed(self, X: Any) -> Embeddings:
+        """Embeddings with their ids: `.to_pandas()`, `.to_arrow()`, `.save("file.parquet")`."""
+        self._check_fitted()
+        settings = self._resolved()
+        graph = encode_features(self.features_, self._read(X, settings))
+        device = next(self.model_.parameters()).device
+        batch = full_batch(graph, prepare=self.model_.prepare, device=device)
+        values = self._embed(batch, settings).cpu().numpy()
+        return Embeddings(values, *self._ids(graph))
+
+    # -- saving ----------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the fitted estimator into a folder (TOML, JSON and safetensors; never pickle)."""
+        self._check_fitted()
+        path = Path(folder)
+        refuse_existing(path, overwrite=overwrite)
+        run, settings = RunFolder(path), self._resolved()
+        device = next(self.model_.parameters()).device
+        about = versions(settings, device=device, fingerprint="")
+        run.begin(self.level, self, features=self.features_.to_dict(), about=about)
+        run.finish(self.model_.state_dict(), self.history_)
+        return path
+
+    @classmethod
+    def load(cls: type[Self], folder: str | Path, *, encoder: nn.Module | None = None, device: str | None = None) -> Self:
+        """The fitted estimator that `save`, or a finished run, left in a folder.
+
+        Args:
+            folder: the folder.
+            encoder: an instance of your own encoder class, where the run was trained with one; its weights are filled in.
+            device: where to put the model; None is what the settings say.
+        """
+        run = RunFolder(folder)
+        weights = run.read_model()
+        level, values = run.read_settings()
+        if level != cls.level:
+            right = {"node": "NodeLaGraph", "graph": "GraphLaGraph"}[level]
+            raise RunFolderError(f"{run.path} holds a {level}-level model. Load it with {right}.load.")
+        estimator = cls._from_values(values, encoder, run.path)
+        settings = estimator._resolved()
+        spec = FeatureSpec.from_dict(run.read_json("features.json"))
+        model = build_model(settings, in_dim=spec.width, generator=seeded(0, 0))
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as error:
+            detail = " ".join(str(error).split()[:40])
+            raise RunFolderError(f"The weights in {run.path} do not fit its config.toml: {detail}") from error
+        estimator.model_ = model.to(pick_device(device or settings.device)).eval()
+        estimator.features_, estimator.n_features_in_ = spec, spec.width
+        estimator.history_ = run.read_history()
+        estimator.embedding_dim_ = estimator._width(settings)
+        return estimator
+
+    @classmethod
+    def _from_values(cls: type[Self], values: Mapping[str, Any], encoder: nn.Module | None, path: Path) -> Self:
+        custom = str(values.get("encoder", "")).startswith("custom:")
+        if custom and encoder is None:
+            name = str(values["encoder"]).partition(":")[2]
+            raise ConfigError(f"{path} was trained with your own encoder {name}. Load it with encoder={name}(...).")
+        if encoder is not None and not custom:
+            raise ConfigError(f"{path} was trained with encoder='{values.get('encoder')}'; leave out the 'encoder' argument.")
+        given = {**values, "encoder": encoder} if custom else values
+        return from_mapping(cls, given, where=str(path / "config.toml"))
+
+    # -- scikit-learn's conventions ---------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - no nested estimators
+        """Every setting by name."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    def set_params(self: Self, **params: Any) -> Self:
+        """Change settings by name; unknown names are errors."""
+        from_mapping(type(self), params, where=f"{type(self).__name__}.set_params")
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
+
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray[Any, Any]:  # noqa: ARG002 - as scikit-learn calls it
+        """Names of the embedding's columns."""
+        self._check_fitted()
+        return np.array([f"e{i}" for i in range(self.embedding_dim_)], dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(),
+            input_tags=InputTags(two_d_array=False),
+        )
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:  # the argument scikit-learn's own repr takes
+        defaults = {f.name: f.default for f in dataclasses.fields(self)}
+        changed = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k] and v != defaults[k]]
+        text = f"{type(self).__name__}({', '.join(changed)})"
+        return text if len(text) <= N_CHAR_MAX else text[: N_CHAR_MAX - 3] + "..."
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _resolved(self) -> Settings:
+        """The checked settings of this estimator."""
+
+    @abstractmethod
+    def _batches(self, everything: Batch, graph: GraphData, settings: Settings, model: LaGraphModel) -> BatchSource:
+        """The training set cut into steps."""
+
+    @abstractmethod
+    def _embed(self, batch: Batch, settings: Settings) -> torch.Tensor:
+        """The embeddings of a batch, [M, D]."""
+
+    @abstractmethod
+    def _ids(self, graph: GraphData) -> tuple[np.ndarray[Any, Any], str]:
+        """The names of the embedded things, and what they are."""
+
+    def _width(self, settings: Settings) -> int:
+        """The embedding's width, seen on a graph of one node."""
+        probe = full_batch(
+            GraphData(torch.zeros(2, 0, dtype=torch.int64), 1, torch.tensor([0, 1]), x=torch.zeros(1, self.features_.width)),
+            prepare=self.model_.prepare,
+            device=next(self.model_.parameters()).device,
+        )
+        return int(self._embed(probe, settings).shape[1])
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise not_fitted(type(self).__name__)
+
+    def _read(self, X: Any, settings: Settings) -> GraphData:
+        return read_graphs(X, symmetrize=settings.symmetrize)
+
+    def _prepare(self, X: Any, settings: Settings) -> tuple[GraphData, FeatureSpec]:
+        graph = self._read(X, settings)
+        spec = fit_features(graph, degree_cap=settings.degree_cap, standardize=settings.standardize)
+        encoded = encode_features(spec, graph)
+        if encoded.x is not None:
+            check_features(encoded.x, settings)
+        return encoded, spec
+
+    def _training(self, graph: GraphData, spec: FeatureSpec, settings: Settings, device: torch.device) -> tuple[Training, Batch]:
+        own = settings.encoder
+        if isinstance(own, nn.Module):  # trained on a copy: fit never changes what it was given
+            settings = dataclasses.replace(settings, encoder=copy.deepcopy(own))
+        model = build_model(settings, in_dim=spec.width, generator=seeded(settings.random_state, 0)).to(device)
+        everything = full_batch(graph, prepare=model.prepare, device=device)
+        return Training(model, self._batches(everything, graph, settings, model), settings, device=device), everything
+
+    def _begin_or_resume(
+        self, run: RunFolder, training: Training, settings: Settings, spec: FeatureSpec, graph: GraphData, device: torch.device
+    ) -> None:
+        fingerprint = graph.fingerprint()
+        if run.started:
+            run.check_same(self.level, settings, fingerprint=fingerprint)
+            snapshot = run.load_snapshot()
+            if snapshot is not None:
+                training.restore(snapshot)
+            return
+        run.begin(
+            self.level, settings, features=spec.to_dict(), about=versions(settings, device=device, fingerprint=fingerprint)
+        )
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class NodeLaGraph(LaGraphEstimator, NodeSettings):
+    """Embeddings of nodes by latent graph prediction (`LaGraph <https://arxiv.org/abs/2202.08333>`_, Algorithm 1).
+
+    >>> embeddings = NodeLaGraph(epochs=100).fit_transform((edge_index, x))     # doctest: +SKIP
+
+    Arguments are the settings of `graphlatent.config.NodeSettings`; `graphlatent settings --level node` lists them.
+    """
+
+    level: ClassVar[str] = "node"
+
+    def _resolved(self) -> NodeSettings:
+        return resolve(NodeSettings(**self.get_params()), owner=type(self).__name__)
+
+    def _batches(self, everything: Batch, graph: GraphData, settings: Settings, model: LaGraphModel) -> BatchSource:
+        assert isinstance(settings, NodeSettings)
+        if settings.batching == "full":
+            return FullBatches(everything, steps_per_epoch=settings.steps_per_epoch)
+        return NodeBatches(
+            graph,
+            nodes_per_step=settings.nodes_per_step,
+            steps_per_epoch=settings.steps_per_epoch,
+            prepare=model.prepare,
+            device=everything.graph_id.device,
+            dtype=everything.x.dtype,
+        )
+
+    def _embed(self, batch: Batch, settings: Settings) -> torch.Tensor:
+        assert isinstance(settings, NodeSettings)
+        return embed_nodes(self.model_, batch, concat_input=settings.concat_input)
+
+    def _ids(self, graph: GraphData) -> tuple[np.ndarray[Any, Any], str]:
+        return (np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids), "id"
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class GraphLaGraph(LaGraphEstimator, GraphSettings):
+    """Embeddings of whole graphs by latent graph prediction (`LaGraph <https://arxiv.org/abs/2202.08333>`_, Algorithm 2).
+
+    >>> embeddings = GraphLaGraph().fit_transform(list_of_graphs)               # doctest: +SKIP
+
+    Arguments are the settings of `graphlatent.config.GraphSettings`; `graphlatent settings --level graph` lists them.
+    """
+
+    level: ClassVar[str] = "graph"
+
+    def _resolved(self) -> GraphSettings:
+        return resolve(GraphSettings(**self.get_params()), owner=type(self).__name__)
+
+    def _batches(self, everything: Batch, graph: GraphData, settings: Settings, model: LaGraphModel) -> BatchSource:  # noqa: ARG002
+        assert isinstance(settings, GraphSettings)
+        return GraphBatches(everything, graph.ptr, batch_size=settings.batch_size)
+
+    def _embed(self, batch: Batch, settings: Settings) -> torch.Tensor:  # noqa: ARG002 - as the base asks it
+        return embed_graphs(self.model_, batch)
+
+    def _ids(self, graph: GraphData) -> tuple[np.ndarray[Any, Any], str]:
+        return (np.arange(graph.num_graphs) if graph.graph_ids is None else graph.graph_ids), "graph"
+
+
+def pick_device(device: str) -> torch.device:
+    """The torch device of a setting: 'auto' is a GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        picked = torch.device(device)
+    except RuntimeError as error:
+        raise ConfigError(f"device='{device}' is not a torch device. Use 'auto', 'cpu', 'cuda' or 'cuda:N'.") from error
+    if picked.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device='{device}' asks for a GPU, and torch finds none here. Use device='cpu' or 'auto'.")
+    return picked

@@ -1,0 +1,1 @@
+"""Encoders, decoders and readout, and the model that holds them."""

@@ -1,0 +1,72 @@
+"""Decoders: from the encoder's last layer back to the features."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from graphlatent.data.batches import Structure
+from graphlatent.data.sparse import SparseMatrix
+from graphlatent.nn.encoders import LAYERS, Kind, initialise
+from graphlatent.nn.norm import BatchNorm
+
+
+class MLPDecoder(nn.Module):
+    """Linear, ReLU, batch norm between layers; the last is linear with nothing after it (or ReLU, as released).
+
+    Args:
+        in_dim: width of the encoder's last layer, H.
+        out_dim: features of a node, F.
+        num_layers: depth; 1 is a linear map.
+        relu_output: a ReLU at the end.
+        generator: source of the initial weights.
+    """
+
+    def __init__(
+        self, in_dim: int, out_dim: int, *, num_layers: int = 1, relu_output: bool = False, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        widths = [in_dim] * num_layers + [out_dim]
+        self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.norms = nn.ModuleList(BatchNorm(in_dim) for _ in range(num_layers - 1))
+        self.relu_output = relu_output
+        initialise(self, generator)
+
+    def forward(self, hidden: Tensor, structure: Structure) -> Tensor:  # noqa: ARG002 - row-wise: needs no edges
+        """Reconstructed features, [N, F]."""
+        for linear, norm in zip(self.linears, self.norms, strict=False):
+            hidden = norm(torch.relu(linear(hidden)))
+        out: Tensor = self.linears[-1](hidden)
+        return torch.relu(out) if self.relu_output else out
+
+
+class GNNDecoder(nn.Module):
+    """The same shape with graph convolutions in place of linear maps; allowed at graph level (Corollary 2)."""
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        kind: Kind,
+        num_layers: int = 1,
+        relu_output: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        widths = [in_dim] * num_layers + [out_dim]
+        self.convs = nn.ModuleList(LAYERS[kind](a, b) for a, b in pairwise(widths))
+        self.norms = nn.ModuleList(BatchNorm(in_dim) for _ in range(num_layers - 1))
+        self.relu_output = relu_output
+        initialise(self, generator)
+
+    def forward(self, hidden: Tensor, structure: Structure) -> Tensor:
+        """Reconstructed features, [N, F]."""
+        if not isinstance(structure, SparseMatrix):
+            raise TypeError("a GNN decoder propagates with a prepared matrix")
+        for conv, norm in zip(self.convs, self.norms, strict=False):
+            hidden = norm(torch.relu(conv(hidden, structure)))
+        out: Tensor = self.convs[-1](hidden, structure)
+        return torch.relu(out) if self.relu_output else out

@@ -1,0 +1,176 @@
+"""The objectives of the paper as sums and counts, and how they combine into one loss.
+
+    L = 1/N sum_i ||D(H_i) - X_i||^2 / |V_i|  +  alpha * sqrt( sum_i ||H_i[J_i] - H'_i[J_i]||^2 / sum_i |J_i| )   (node level, eq. 5)
+
+At graph level the second term compares z = R(H) with z' = R(H') and is still divided by the number of masked nodes (eq. 6).
+A squared norm is a sum over features. Terms are kept as (sum, count) until `combine`, because the root of a mean does not
+split over micro-batches or processes. Variants (appendix E): invariance on the decoder's output (Theorem 1), cross-entropy
+reconstruction, KL invariance; and the denoising autoencoder of section 3.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from graphlatent.config import GraphSettings, Settings
+from graphlatent.data.batches import Batch
+from graphlatent.data.sparse import SparseMatrix, take_rows
+from graphlatent.errors import InputError
+from graphlatent.masking import MaskedView
+from graphlatent.nn.model import LaGraphModel
+from graphlatent.two_view import Views
+
+
+@dataclass(frozen=True, eq=False)
+class LossSums:
+    """The terms of one batch, before any division.
+
+    Args:
+        reconstruction: sum of the (per-graph weighted) reconstruction errors, a scalar.
+        reconstruction_count: what to divide it by.
+        invariance: sum of squared differences (or of KL divergences), a scalar.
+        invariance_count: what to divide it by; 0 where nothing was compared.
+        rooted: whether the invariance term is the root of that ratio.
+    """
+
+    reconstruction: Tensor
+    reconstruction_count: float
+    invariance: Tensor
+    invariance_count: float
+    rooted: bool = True
+
+    def __add__(self, other: LossSums) -> LossSums:
+        return LossSums(
+            self.reconstruction + other.reconstruction,
+            self.reconstruction_count + other.reconstruction_count,
+            self.invariance + other.invariance,
+            self.invariance_count + other.invariance_count,
+            self.rooted,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """The loss and its two terms (`invariance` before it is multiplied by alpha), scalars."""
+
+    total: Tensor
+    reconstruction: Tensor
+    invariance: Tensor
+
+
+def combine(sums: LossSums, *, alpha: float) -> Loss:
+    """The loss out of sums that may have been added up over micro-batches."""
+    reconstruction = sums.reconstruction / max(sums.reconstruction_count, 1.0)
+    ratio = sums.invariance / max(sums.invariance_count, 1.0)
+    invariance = safe_sqrt(ratio) if sums.rooted else ratio
+    return Loss(reconstruction + alpha * invariance, reconstruction, invariance)
+
+
+def safe_sqrt(value: Tensor) -> Tensor:
+    """The root, with value 0 and gradient 0 at 0 (where nothing differs there is nothing to learn)."""
+    positive = value > 0
+    return torch.where(positive, torch.sqrt(torch.where(positive, value, torch.ones_like(value))), torch.zeros_like(value))
+
+
+def loss_sums(model: LaGraphModel, batch: Batch, mask: MaskedView, views: Views, settings: Settings) -> LossSums:
+    """The terms of the objective that `settings` names, for both views of one batch."""
+    mean = settings.loss_reduction == "mean"
+    if settings.objective == "denoise":
+        reconstruction, count = _denoising(model, batch, mask, views, mean)
+        return LossSums(reconstruction, count, reconstruction.new_zeros(()), 0.0)
+    output = model.decode(views.plain[-1], batch.structure)
+    cross_entropy = settings.objective.startswith("ce-")
+    reconstruction, count = _reconstruction(output, batch, cross_entropy, mean)
+    if settings.objective.endswith("-output"):
+        masked_output = model.decode(views.masked[-1], batch.structure)
+        rows = _compared_rows(batch, mask, settings)
+        if cross_entropy:
+            divergence = _kl(_at(output, rows), _at(masked_output, rows)).sum()
+            return LossSums(reconstruction, count, divergence, float(_num_rows(batch, rows)), rooted=False)
+        plain, masked = _at(output, rows), _at(masked_output, rows)
+    elif isinstance(settings, GraphSettings):
+        plain = model.pool(views.plain, batch.graph_id, batch.num_graphs)
+        masked = model.pool(views.masked, batch.graph_id, batch.num_graphs)
+        compared = plain.numel() if mean else mask.rows.numel()
+        return LossSums(reconstruction, count, (plain - masked).square().sum(), float(compared))
+    else:
+        rows = _compared_rows(batch, mask, settings)
+        plain, masked = _at(views.plain[-1], rows), _at(views.masked[-1], rows)
+    compared = plain.numel() if mean else plain.shape[0]
+    return LossSums(reconstruction, count, (plain - masked).square().sum(), float(compared))
+
+
+def check_features(x: Tensor | SparseMatrix, settings: Settings) -> None:
+    """Raise an `InputError` where the objective cannot work on these features."""
+    if not settings.objective.startswith("ce-"):
+        return
+    values = x.value if isinstance(x, SparseMatrix) else x
+    row_sum = torch.zeros(x.shape[0]).index_add(0, x.row, x.value) if isinstance(x, SparseMatrix) else x.sum(1)
+    bad = torch.nonzero((row_sum - 1).abs() > 1e-4)[:, 0]
+    if bool((values < 0).any()) or bad.numel():
+        what = f"row {int(bad[0])} sums to {float(row_sum[bad[0]]):g}" if bad.numel() else "some are negative"
+        raise InputError(
+            f"objective='{settings.objective}' needs feature rows that are non-negative and sum to 1, such as one-hot rows; {what}. "
+            "Use objective='mse-embed', or normalise the rows."
+        )
+
+
+def _reconstruction(output: Tensor, batch: Batch, cross_entropy: bool, mean: bool) -> tuple[Tensor, float]:
+    error = _cross_entropy(output, batch.x) if cross_entropy else _squared_error(output, batch.x)  # [N]
+    size = batch.graph_size
+    if batch.counts is not None:
+        error = error * batch.counts
+    if mean:
+        num_rows = float(batch.num_nodes if batch.counts is None else int(size.sum()))
+        return error.sum(), num_rows if cross_entropy else num_rows * output.shape[1]
+    weight = 1.0 / size.clamp(min=1).to(error.dtype)
+    return (error * weight[batch.graph_id]).sum(), float(batch.num_graphs)
+
+
+def _denoising(model: LaGraphModel, batch: Batch, mask: MaskedView, views: Views, mean: bool) -> tuple[Tensor, float]:
+    """Masked nodes reconstructed from the masked view: eq. 9 over |V_i|, averaged over graphs as Algorithm 1 does."""
+    output = model.decode(views.masked[-1], batch.structure)[mask.rows]
+    error = _squared_error(output, take_rows(batch.x, mask.rows))
+    if mean:
+        return error.sum(), float(output.numel())
+    graph_id = batch.graph_id[mask.rows]
+    size = torch.bincount(graph_id, minlength=batch.num_graphs).clamp(min=1)
+    return (error / size[graph_id].to(error.dtype)).sum(), float(batch.num_graphs)
+
+
+def _compared_rows(batch: Batch, mask: MaskedView, settings: Settings) -> Tensor | None:
+    if settings.invariance_on == "masked":
+        return mask.rows
+    return None if batch.counts is None else torch.nonzero(batch.counts)[:, 0]
+
+
+def _at(rows: Tensor, index: Tensor | None) -> Tensor:
+    return rows if index is None else rows[index]
+
+
+def _num_rows(batch: Batch, index: Tensor | None) -> int:
+    return batch.num_nodes if index is None else int(index.numel())
+
+
+def _squared_error(output: Tensor, x: Tensor | SparseMatrix) -> Tensor:
+    """||output_v - x_v||^2 of each row, [N]; sparse x is subtracted where it is stored."""
+    if isinstance(x, SparseMatrix):
+        return output.index_put((x.row, x.col), -x.value, accumulate=True).square().sum(1)
+    return (output - x).square().sum(1)
+
+
+def _cross_entropy(output: Tensor, x: Tensor | SparseMatrix) -> Tensor:
+    """- sum_f x_vf log softmax(output_v)_f of each row, [N]."""
+    log_p = torch.log_softmax(output, dim=1)
+    if isinstance(x, SparseMatrix):
+        return -log_p.new_zeros(x.shape[0]).index_add(0, x.row, log_p[x.row, x.col] * x.value)
+    return -(x * log_p).sum(1)
+
+
+def _kl(output: Tensor, masked_output: Tensor) -> Tensor:
+    """KL(p || p') of each row's softmax, [R]."""
+    log_p, log_q = torch.log_softmax(output, dim=1), torch.log_softmax(masked_output, dim=1)
+    return (log_p.exp() * (log_p - log_q)).sum(1)

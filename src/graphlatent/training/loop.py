@@ -1,0 +1,183 @@
+"""The training loop: epochs of steps, with a position that can be saved and taken up again between any two steps.
+
+All randomness is in two generators: one plans epochs (which nodes or graphs go into which step), one draws masks. A
+snapshot holds the weights, Adam's moments, both generators, the history and the position; restoring it and going on
+gives the same bits as never having stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from graphlatent.config import Settings
+from graphlatent.data.batches import BatchSource
+from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
+from graphlatent.nn.model import LaGraphModel
+from graphlatent.training.history import History
+from graphlatent.training.step import training_step
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training is: `epoch` of `epochs` done, and the last epoch's terms."""
+
+    epoch: int
+    epochs: int
+    loss: float
+    reconstruction: float
+    invariance: float
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything a run needs to go on: tensors by name, and a few numbers as JSON text."""
+
+    tensors: Mapping[str, Tensor]
+    position: str
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What the loop tells and asks while it runs.
+
+    Args:
+        on_epoch: called after every epoch.
+        save_due: asked after every step whether a snapshot should be saved now.
+        save: gets the snapshot.
+        stop_requested: asked after every step; True saves and stops with `TrainingInterrupted`.
+    """
+
+    on_epoch: Callable[[Progress], None] = lambda _: None
+    save_due: Callable[[], bool] = lambda: False
+    save: Callable[[Snapshot], None] = lambda _: None
+    stop_requested: Callable[[], bool] = lambda: False
+
+
+def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """One of several independent generators of a seed."""
+    generator = torch.Generator(device=device)
+    generator.manual_seed(seed * 4 + stream)
+    return generator
+
+
+class Training:
+    """One run: model, optimiser, generators, position and history."""
+
+    def __init__(self, model: LaGraphModel, batches: BatchSource, settings: Settings, *, device: torch.device) -> None:
+        self.model, self.batches, self.settings = model, batches, settings
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+        self.plan_generator = seeded(settings.random_state, 1)
+        self.mask_generator = seeded(settings.random_state, 2, device)
+        self.history = History()
+        self.epoch, self.step = 0, 0
+        self.terms: list[Tensor] = []  # (loss, reconstruction, invariance) of this epoch's steps
+        self.plan_state = self.plan_generator.get_state()  # as it was when this epoch was planned
+
+    def run(self, hooks: Hooks | None = None) -> History:
+        """Train to the last epoch, or until the loss stops improving. Returns the history."""
+        hooks = hooks or Hooks()
+        self.model.train()
+        while self.epoch < self.settings.epochs and not self._out_of_patience():
+            self._run_epoch(hooks)
+            last = self.history
+            hooks.on_epoch(Progress(self.epoch, self.settings.epochs, last.loss[-1], last.reconstruction[-1], last.invariance[-1]))
+        self.model.eval()
+        return self.history
+
+    def _run_epoch(self, hooks: Hooks) -> None:
+        self.plan_generator.set_state(self.plan_state)
+        plan = self.batches.plan(self.plan_generator)
+        lr = self._learning_rate()
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        while self.step < len(plan):
+            batch = self.batches.take(plan[self.step])
+            self.terms.append(
+                training_step(self.model, batch, self.settings, optimizer=self.optimizer, generator=self.mask_generator)
+            )
+            self.step += 1
+            if self.step < len(plan):
+                self._save_or_stop(hooks)
+        self._close_epoch(lr)
+        self._save_or_stop(hooks)
+
+    def _close_epoch(self, lr: float) -> None:
+        table = torch.stack(self.terms).to("cpu", torch.float64)  # the one place where the host waits for the device
+        self._check_finite(table)
+        loss, reconstruction, invariance = table.mean(0).tolist()
+        self.history.append(loss, reconstruction, invariance, lr)
+        self.epoch, self.step, self.terms = self.epoch + 1, 0, []
+        self.plan_state = self.plan_generator.get_state()
+
+    def _save_or_stop(self, hooks: Hooks) -> None:
+        stop = hooks.stop_requested()
+        if stop or hooks.save_due():
+            if self.terms:
+                self._check_finite(torch.stack(self.terms).to("cpu", torch.float64))
+            self._check_weights()
+            hooks.save(self.snapshot())
+        if stop:
+            raise TrainingInterrupted(f"Stopped after epoch {self.epoch} of {self.settings.epochs}, step {self.step}.")
+
+    def _learning_rate(self) -> float:
+        if self.settings.schedule == "cosine":
+            return self.settings.lr * 0.5 * (1 + math.cos(math.pi * self.epoch / self.settings.epochs))
+        return self.settings.lr
+
+    def _out_of_patience(self) -> bool:
+        patience, loss = self.settings.patience, self.history.loss
+        return patience is not None and len(loss) > patience and min(loss[-patience:]) >= min(loss[:-patience])
+
+    def _check_finite(self, table: Tensor) -> None:
+        bad = torch.nonzero(~torch.isfinite(table).all(1))
+        if bad.numel():
+            step = int(bad[0])
+            loss, reconstruction, invariance = table[step].tolist()
+            raise NonFiniteLossError(
+                f"The loss is not a finite number at epoch {self.epoch + 1}, step {step + 1}: loss={loss:g}, "
+                f"reconstruction={reconstruction:g}, invariance={invariance:g}. The last good checkpoint is kept. "
+                "Try a smaller lr, or features on a smaller scale."
+            )
+
+    def _check_weights(self) -> None:
+        bad = [name for name, value in self.model.state_dict().items() if not bool(torch.isfinite(value).all())]
+        if bad:
+            raise NonFiniteLossError(
+                f"The weights {bad[0]} are not finite after epoch {self.epoch}, step {self.step}. The last good checkpoint is kept. "
+                "Try a smaller lr, or features on a smaller scale."
+            )
+
+    def snapshot(self) -> Snapshot:
+        """The state between two steps."""
+        tensors = {f"model.{name}": value.detach() for name, value in self.model.state_dict().items()}
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"adam.{index}.{name}": torch.as_tensor(value).detach() for name, value in moments.items()}
+        tensors["plan_state"], tensors["mask_state"] = self.plan_state, self.mask_generator.get_state()
+        tensors["history"] = self.history.to_tensor()
+        tensors["terms"] = torch.stack(self.terms) if self.terms else torch.zeros(0, 3)
+        tensors = {name: value.cpu().contiguous() for name, value in tensors.items()}
+        return Snapshot(tensors, json.dumps({"epoch": self.epoch, "step": self.step}))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to where `snapshot` was taken."""
+        tensors, position = dict(snapshot.tensors), json.loads(snapshot.position)
+        prefix = "model."
+        self.model.load_state_dict({k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)})
+        state = self.optimizer.state_dict()
+        for key, value in tensors.items():
+            if key.startswith("adam."):
+                _, index, name = key.split(".")
+                state["state"].setdefault(int(index), {})[name] = value
+        self.optimizer.load_state_dict(state)
+        self.plan_state = tensors["plan_state"]
+        self.mask_generator.set_state(tensors["mask_state"])
+        self.history = History.from_tensor(tensors["history"])
+        device = next(self.model.parameters()).device
+        self.terms = [row.to(device) for row in tensors["terms"]]
+        self.epoch, self.step = int(position["epoch"]), int(position["step"])

@@ -1,0 +1,52 @@
+"""A progress bar with the loss terms and the time left, shown once training has taken more than a second."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from graphlatent.config import Settings
+from graphlatent.training.loop import Hooks, Progress
+
+
+@contextmanager
+def training_bar(settings: Settings, *, hooks: Hooks | None = None, after_seconds: float = 1.0) -> Iterator[Hooks]:
+    """Hooks that draw a bar on standard error, where `settings.progress` asks for it and a person can see it.
+
+    Args:
+        settings: `progress` and `epochs`.
+        hooks: hooks to extend; their own `on_epoch` is still called.
+        after_seconds: draw nothing before so much time has passed.
+    """
+    hooks = hooks or Hooks()
+    if not settings.progress or not sys.stderr.isatty():
+        yield hooks
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+    except ImportError:
+        yield hooks
+        return
+    text = (TextColumn("{task.description}"), TextColumn("{task.fields[terms]}"))
+    columns = (text[0], BarColumn(), MofNCompleteColumn(), text[1], TimeRemainingColumn())
+    bar = RichProgress(*columns, console=Console(stderr=True), transient=False)
+    task = bar.add_task("training", total=settings.epochs, terms="")
+    began, others = time.monotonic(), hooks.on_epoch
+
+    def on_epoch(progress: Progress) -> None:
+        terms = f"loss {progress.loss:.4g}  rec {progress.reconstruction:.4g}  inv {progress.invariance:.3g}"
+        bar.update(task, completed=progress.epoch, terms=terms)
+        if not bar.live.is_started and time.monotonic() - began > after_seconds:
+            bar.start()
+        others(progress)
+
+    try:
+        yield replace(hooks, on_epoch=on_epoch)
+    finally:
+        if bar.live.is_started:
+            bar.stop()

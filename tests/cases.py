@@ -1,0 +1,112 @@
+"""Small random cases, and the way from our model's weights to the reference's plain dictionaries."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from reference import RefGraph
+from torch import Tensor
+
+from graphlatent.config import GraphSettings, NodeSettings, Settings, resolve
+from graphlatent.data.batches import Batch, full_batch
+from graphlatent.data.graph import GraphData
+from graphlatent.data.sparse import SparseMatrix
+from graphlatent.masking import MaskedView
+from graphlatent.nn.model import LaGraphModel, build_model
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def make_settings(level: str, **values: Any) -> Settings:
+    small = {"hidden_dim": 5, "num_layers": 2, "device": "cpu"}
+    if level == "node":
+        return resolve(NodeSettings(**{**small, **values}), owner="NodeLaGraph")
+    return resolve(GraphSettings(**{**small, **values}), owner="GraphLaGraph")
+
+
+def random_graph(
+    sizes: list[int], *, num_features: int = 4, seed: int = 0, weighted: bool = False, one_hot: bool = False, density: float = 0.4
+) -> GraphData:
+    """Undirected random graphs with self-loops here and there, float32 features."""
+    gen = generator(seed)
+    edges: dict[tuple[int, int], float] = {}
+    start = 0
+    for size in sizes:
+        for i in range(size):
+            for j in range(i, size):
+                if float(torch.rand((), generator=gen)) < (density if i < j else 0.15):
+                    weight = float(torch.rand((), generator=gen)) + 0.1 if weighted else 1.0
+                    edges[start + i, start + j] = edges[start + j, start + i] = weight
+        start += size
+    pairs = sorted(edges)
+    x = torch.randn(start, num_features, generator=gen)
+    if one_hot:
+        x = torch.nn.functional.one_hot(torch.randint(num_features, (start,), generator=gen), num_features).float()
+    return GraphData(
+        edge_index=torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T.contiguous(),
+        num_nodes=start,
+        ptr=torch.tensor([0, *torch.tensor(sizes).cumsum(0).tolist()]),
+        x=x,
+        edge_weight=torch.tensor([edges[p] for p in pairs]) if weighted else None,
+    )
+
+
+def as_sparse(graph: GraphData) -> GraphData:
+    assert isinstance(graph.x, Tensor)
+    row, col = torch.nonzero(graph.x, as_tuple=True)
+    return dataclasses.replace(graph, x=SparseMatrix.from_coo(row, col, graph.x[row, col], tuple(graph.x.shape)))
+
+
+def double_model(settings: Settings, in_dim: int, seed: int = 0) -> LaGraphModel:
+    """A float64 model whose every parameter is random, batch norms and slopes too."""
+    model = build_model(settings, in_dim=in_dim, generator=generator(seed)).double()
+    gen = generator(seed + 1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=gen, dtype=torch.float64)
+    return model
+
+
+def double_batch(graph: GraphData, model: LaGraphModel) -> Batch:
+    return full_batch(graph, prepare=model.prepare, device=torch.device("cpu"), dtype=torch.float64)
+
+
+def to_reference(graph: GraphData, mask: MaskedView) -> list[RefGraph]:
+    """The same graphs and mask in the reference's own form."""
+    x = graph.x.to_dense() if isinstance(graph.x, SparseMatrix) else graph.x
+    assert x is not None
+    weights = graph.edge_weight.tolist() if graph.edge_weight is not None else [1.0] * graph.num_edges
+    out = []
+    for start, stop in zip(graph.ptr[:-1].tolist(), graph.ptr[1:].tolist(), strict=True):
+        inside = [(s - start, t - start, w) for (s, t), w in zip(graph.edge_index.T.tolist(), weights, strict=True) if start <= s < stop]
+        chosen = (mask.rows >= start) & (mask.rows < stop)
+        out.append(RefGraph(stop - start, inside, x[start:stop].double(), (mask.rows[chosen] - start).tolist(), mask.values[chosen].double()))
+    return out
+
+
+def reference_layers(model: LaGraphModel) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(encoder, decoder) weights as the reference's dictionaries; the very same tensors, so gradients land on them."""
+    encoder, decoder = model.encoder, model.decoder
+    layers = [_conv(conv, encoder.kind) for conv in encoder.convs]
+    for layer, activation in zip(layers, encoder.activations, strict=True):
+        if isinstance(activation, torch.nn.PReLU):
+            layer["slope"] = activation.weight.squeeze()
+    for layer, norm in zip(layers, encoder.norms, strict=False):
+        layer |= {"gamma": norm.weight, "beta": norm.bias}
+    if hasattr(decoder, "convs"):
+        out = [{"kind": encoder.kind, **_conv(conv, encoder.kind)} for conv in decoder.convs]
+    else:
+        out = [{"weight": linear.weight.T, "bias": linear.bias} for linear in decoder.linears]
+    for layer, norm in zip(out, decoder.norms, strict=False):
+        layer |= {"gamma": norm.weight, "beta": norm.bias}
+    return layers, out
+
+
+def _conv(conv: Any, kind: str) -> dict[str, Any]:
+    if kind == "gcn":
+        return {"weight": conv.weight, "bias": conv.bias}
+    return {"weight1": conv.weight, "bias1": conv.bias, "weight2": conv.weight2, "bias2": conv.bias2}
