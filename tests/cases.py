@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 import torch
-from reference import RefGraph
 from torch import Tensor
 
 from graphlatent.config import GraphSettings, NodeSettings, Settings, resolve
@@ -15,6 +14,7 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.sparse import SparseMatrix
 from graphlatent.masking import MaskedView
 from graphlatent.nn.model import LaGraphModel, build_model
+from reference import RefGraph
 
 
 def generator(seed: int) -> torch.Generator:

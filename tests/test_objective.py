@@ -6,12 +6,12 @@ import dataclasses
 from typing import Any
 
 import pytest
-import reference
 import torch
-from cases import as_sparse, double_batch, double_model, generator, make_settings, random_graph, reference_layers, to_reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import reference
+from cases import as_sparse, double_batch, double_model, generator, make_settings, random_graph, reference_layers, to_reference
 from graphlatent.config import Settings
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import InputError

@@ -108,6 +108,7 @@ def to_array(table: Table, name: str, *, option: str) -> np.ndarray[Any, Any]:
     Categorical columns become text, whatever their categories are.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     column = table.column(name, option=option)
     kind = column.type
@@ -116,7 +117,7 @@ def to_array(table: Table, name: str, *, option: str) -> np.ndarray[Any, Any]:
     if pa.types.is_decimal(kind):
         column, kind = column.cast(pa.float64()), pa.float64()
     if pa.types.is_string(kind) and table.from_text:  # an empty cell is a missing value
-        column = pa.compute.if_else(pa.compute.equal(column, ""), pa.scalar(None, pa.string()), column)
+        column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     usable = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string, pa.types.is_null)
     if not any(is_kind(kind) for is_kind in usable):
         raise InputError(
@@ -152,7 +153,6 @@ def _read_parquet(path: Path, name: str) -> Any:
 
 def _read_text(path: Path, name: str, delimiter: str, text_columns: Sequence[str]) -> Any:
     import pyarrow as pa
-    import pyarrow.compute  # noqa: F401 - makes pa.compute available to `to_array`
     from pyarrow import csv as arrow_csv
 
     names = _header(path, name, delimiter)

@@ -194,7 +194,7 @@ def _checked_edges(graph: RawGraph) -> Tensor:
     if array.ndim != 2 or array.shape[0] != 2:
         hint = " It looks transposed: pass edge_index.T." if array.ndim == 2 and array.shape[1] == 2 else ""
         raise InputError(f"{graph.name}: edge_index must have shape (2, number of edges). Got shape {array.shape}.{hint}")
-    if not np.issubdtype(array.dtype, np.integer):
+    if array.dtype.kind not in "iu":
         raise InputError(f"{graph.name}: edge_index must hold integers, the row numbers of nodes. Got {array.dtype} values.")
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= graph.num_nodes:

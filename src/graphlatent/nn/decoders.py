@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from graphlatent.data.batches import Structure
 from graphlatent.data.sparse import SparseMatrix
@@ -29,7 +30,7 @@ class MLPDecoder(nn.Module):
     ) -> None:
         super().__init__()
         widths = [in_dim] * num_layers + [out_dim]
-        self.linears = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.linears = nn.ModuleList(skip_init(nn.Linear, a, b) for a, b in pairwise(widths))  # no global randomness
         self.norms = nn.ModuleList(BatchNorm(in_dim) for _ in range(num_layers - 1))
         self.relu_output = relu_output
         initialise(self, generator)

@@ -117,8 +117,8 @@ class GNNEncoder(nn.Module):
 
     def layers(self, x: Features, structure: Structure) -> list[Tensor]:
         """The output of every layer, each [N, H]."""
-        if isinstance(structure, EdgeList):
-            structure = self.prepare(structure)
+        if not isinstance(structure, SparseMatrix):
+            raise TypeError("a built-in encoder takes a prepared matrix")
         outputs: list[Tensor] = []
         hidden: Features = x
         for i, (conv, activation) in enumerate(zip(self.convs, self.activations, strict=True)):

@@ -161,7 +161,7 @@ class Training:
         tensors["plan_state"], tensors["mask_state"] = self.plan_state, self.mask_generator.get_state()
         tensors["history"] = self.history.to_tensor()
         tensors["terms"] = torch.stack(self.terms) if self.terms else torch.zeros(0, 3)
-        tensors = {name: value.cpu().contiguous() for name, value in tensors.items()}
+        tensors = {name: value.cpu().clone().contiguous() for name, value in tensors.items()}  # training goes on in place
         return Snapshot(tensors, json.dumps({"epoch": self.epoch, "step": self.step}))
 
     def restore(self, snapshot: Snapshot) -> None:

@@ -1,0 +1,17 @@
+"""The command line: `graphlatent demo | train | embed | info | settings | data`."""
+
+from __future__ import annotations
+
+from graphlatent.errors import missing_package
+
+
+def main() -> None:
+    """Run the command line; the entry point of the `graphlatent` command."""
+    try:
+        import rich  # noqa: F401
+        import typer  # noqa: F401
+    except ImportError as error:
+        raise SystemExit(f"error: {missing_package('typer rich', needed_for='The command line')}") from error
+    from graphlatent.cli.app import app
+
+    app()

@@ -1,0 +1,37 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from graphlatent._version import __version__
+from graphlatent.cli.demo import demo
+from graphlatent.cli.embed import embed
+from graphlatent.cli.info import info, list_data, settings
+from graphlatent.cli.train import train
+
+app = typer.Typer(
+    name="graphlatent",
+    help="Embeddings of nodes and graphs without labels, by latent graph prediction (LaGraph).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+data = typer.Typer(help="The data sets of the paper.", no_args_is_help=True)
+data.command("list")(list_data)
+app.add_typer(data, name="data")
+for command in (demo, train, embed, info, settings):
+    app.command()(command)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"graphlatent {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False) -> None:
+    """Embeddings of nodes and graphs without labels, by latent graph prediction (LaGraph)."""

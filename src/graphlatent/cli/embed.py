@@ -1,0 +1,58 @@
+"""`graphlatent embed`: embeddings of a graph by a trained run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, speaking
+from graphlatent.cli.reading import FeatureNames, GraphColumn, Id, Input, Label, Nodes, Source, Target, Weight, read_input, table_options
+from graphlatent.cli.train import ESTIMATORS
+from graphlatent.data.tables import TableOptions
+from graphlatent.embedding import check_embedding_path
+from graphlatent.training.runfolder import RunFolder
+
+
+def embed(
+    run_path: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run folder.")],
+    source: Input,
+    out: Annotated[Path, typer.Option("--out", help="File to write: .parquet, .npz or .csv.")],
+    nodes: Nodes = None,
+    overwrite: Overwrite = False,
+    source_column: Source = "source",
+    target_column: Target = "target",
+    weight_column: Weight = None,
+    id_column: Id = "id",
+    graph_column: GraphColumn = "graph",
+    label: Label = None,
+    features: FeatureNames = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Embed a graph, the trained one or a new one of the same kind. Column names default to those of the training."""
+    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+        check_embedding_path(out, overwrite=overwrite)
+        run = RunFolder(run_path)
+        given = table_options(source_column, target_column, weight_column, id_column, graph_column, label, features)
+        level, _ = run.read_settings()
+        estimator = ESTIMATORS[level].load(run_path)
+        graph = read_input(source, nodes, _options(run, given), symmetrize=estimator.symmetrize)
+        embeddings = estimator.embed(graph)
+        embeddings.save(out, overwrite=overwrite)
+        output.say(f"{embeddings.values.shape[0]:,} embeddings of width {embeddings.values.shape[1]} in {out}")
+        output.result({"rows": embeddings.values.shape[0], "embedding_dim": embeddings.values.shape[1], "embeddings": str(out)})
+
+
+def _options(run: RunFolder, given: TableOptions) -> TableOptions:
+    """What was given now, or else what the training was given."""
+    default = TableOptions()
+    if given != default or not (run.path / "results.json").is_file():
+        return given
+    reading = run.read_json("results.json").get("reading")
+    if not isinstance(reading, dict):
+        return given
+    known = {k: v for k, v in reading.items() if k in vars(default)}
+    return TableOptions(**{**known, "features": None if known.get("features") is None else tuple(known["features"])})

@@ -1,0 +1,126 @@
+"""`graphlatent info`, `graphlatent settings` and `graphlatent data list`: what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphlatent.cli.output import Debug, Json, Output, Quiet, speaking
+from graphlatent.cli.reading import (
+    FeatureNames,
+    GraphColumn,
+    Id,
+    Label,
+    Nodes,
+    Source,
+    Target,
+    Weight,
+    about_graph,
+    read_input,
+    table_options,
+)
+from graphlatent.config import describe, settings_class
+from graphlatent.data.datasets import DATASETS, data_root, is_present
+from graphlatent.training.runfolder import RunFolder
+
+
+def info(
+    source: Annotated[str, typer.Argument(metavar="RUN|INPUT", help="A run folder, or anything 'train' takes.")],
+    nodes: Nodes = None,
+    source_column: Source = "source",
+    target_column: Target = "target",
+    weight_column: Weight = None,
+    id_column: Id = "id",
+    graph_column: GraphColumn = "graph",
+    label: Label = None,
+    features: FeatureNames = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Say what is in a run folder or an input: sizes, degrees, features, problems found."""
+    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+        run = RunFolder(source)
+        if run.started:
+            facts = _about_run(run)
+        else:
+            options = table_options(source_column, target_column, weight_column, id_column, graph_column, label, features)
+            output.quiet = True  # the notes stand in the table
+            facts = about_graph(read_input(source, nodes, options, symmetrize=True))
+        _show(output, source, facts)
+
+
+def _about_run(run: RunFolder) -> dict[str, Any]:
+    level, settings = run.read_settings()
+    about, history = run.read_json("versions.json"), run.read_history()
+    facts: dict[str, Any] = {"level": level, "complete": run.complete, "epochs_done": len(history), "epochs_asked": settings.get("epochs")}
+    if len(history):
+        facts |= {"first_loss": history.loss[0], "last_loss": history.loss[-1]}
+    facts |= {"graphlatent": about.get("graphlatent"), "device": about.get("device"), "random_state": about.get("random_state")}
+    facts["features"] = run.read_json("features.json").get("kind")
+    facts["settings"] = settings
+    if run.complete:
+        run.read_model()  # a damaged folder is said here
+    return facts
+
+
+def _show(output: Output, source: str, facts: dict[str, Any]) -> None:
+    rows = []
+    for key, value in facts.items():
+        if isinstance(value, dict):
+            text = ", ".join(f"{k}={v}" for k, v in value.items())
+        elif isinstance(value, list):
+            text = "\n".join(str(v) for v in value) or "none"
+        else:
+            text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        rows.append([key.replace("_", " "), text])
+    if not output.as_json:
+        from rich.table import Table
+
+        table = Table(title=source, title_justify="left", show_header=False)
+        for row in rows:
+            table.add_row(*row)
+        output.out.print(table, markup=False)
+    output.result(facts)
+
+
+def settings(
+    level: Annotated[str, typer.Option("--level", help="'node' or 'graph'.")] = "node",
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List every setting: the arguments of the estimators, the keys of TOML files and of --set."""
+    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+        rows = describe(settings_class(level))
+        output.settings(f"settings of level '{level}'", [[name, str(default), doc, allowed] for name, allowed, default, doc in rows])
+        output.result({name: {"allowed": allowed, "default": default, "meaning": doc} for name, allowed, default, doc in rows})
+
+
+def list_data(
+    root: Annotated[Path | None, typer.Option("--root", help="Data root [default: GRAPHLATENT_DATA].")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the data sets of the paper that can be used by name, and which are at hand."""
+    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+        where = root or data_root()
+        rows = []
+        for entry in DATASETS:
+            rows.append({"name": entry.name, "level": entry.level, "at_hand": is_present(entry, where), **_sizes(entry)})
+        columns = list(rows[0])
+        output.table(f"data sets, root {where}", columns, [[_cell(row[c]) for c in columns] for row in rows])
+        output.result({"root": str(where), "datasets": rows})
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _sizes(entry: Any) -> dict[str, Any]:
+    return {"graphs": entry.num_graphs, "nodes": entry.num_nodes, "features": entry.num_features, "classes": entry.num_classes}

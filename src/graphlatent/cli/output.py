@@ -1,0 +1,102 @@
+"""What every command shares: how it speaks, and how it fails.
+
+Results go to standard output (as JSON with `--json`), notes and progress to standard error. A mistake of the user is one
+or two lines on standard error and exit code 2; an interruption is exit code 130.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from graphlatent.errors import GraphLatentError, GraphLatentWarning, TrainingInterrupted
+
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bar.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, for machines.")]
+Debug: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Overwrite: TypeAlias = Annotated[bool, typer.Option("--overwrite", help="Replace what is at the output path.")]
+
+
+@dataclass
+class Output:
+    """One command's voice."""
+
+    quiet: bool
+    as_json: bool
+    out: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
+    err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, soft_wrap=True))
+
+    def note(self, text: str) -> None:
+        """A remark, on standard error; silent with `--quiet`."""
+        if not self.quiet:
+            self.err.print(f"note: {text}", style="dim", markup=False)
+
+    def say(self, text: str = "") -> None:
+        """A line of the result; silent with `--json`."""
+        if not self.as_json:
+            self.out.print(text, markup=False)
+
+    def table(self, title: str, columns: list[str], rows: list[list[str]]) -> None:
+        """A table of the result; silent with `--json`."""
+        if self.as_json:
+            return
+        table = Table(title=title, title_justify="left")
+        for i, name in enumerate(columns):
+            table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        self.out.print(table, markup=False)
+
+    def settings(self, title: str, rows: list[list[str]]) -> None:
+        """Settings with their defaults, meanings and allowed values; silent with `--json`."""
+        if self.as_json:
+            return
+        self.out.print(title, markup=False, style="bold")
+        for name, default, meaning, allowed in rows:
+            self.out.print(f"  {name} = {default}", markup=False)
+            self.out.print(f"      {meaning}  [{allowed}]", markup=False, style="dim")
+
+    def result(self, value: dict[str, Any]) -> None:
+        """The whole result for machines; only with `--json`."""
+        if self.as_json:
+            self.out.print(json.dumps(value, ensure_ascii=False, allow_nan=False), markup=False)
+
+
+@contextmanager
+def speaking(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Output]:
+    """The output of a command; turns errors into messages and exit codes, and warnings into notes."""
+    output = Output(quiet, as_json)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", GraphLatentWarning)
+        shown = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any) -> None:
+            if issubclass(category, GraphLatentWarning):
+                output.note(str(message))
+            else:
+                shown(message, category, *args, **kwargs)
+
+        warnings.showwarning = show
+        try:
+            yield output
+        except TrainingInterrupted as stop:
+            output.err.print(str(stop), markup=False)
+            raise typer.Exit(130) from None
+        except KeyboardInterrupt:
+            output.err.print("Interrupted.", markup=False)
+            raise typer.Exit(130) from None
+        except (GraphLatentError, MemoryError) as error:
+            if debug:
+                output.err.print(traceback.format_exc(), markup=False)
+            text = str(error) or "out of memory; try batching=nodes, a smaller hidden_dim, or a larger machine"
+            output.err.print(f"error: {text}", style="red", markup=False)
+            raise typer.Exit(2) from None

@@ -1,0 +1,70 @@
+"""The options by which a command learns how to read its input, and the reading itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from graphlatent.data.graph import GraphData
+from graphlatent.data.inputs import read_graphs
+from graphlatent.data.tables import TableOptions
+
+Input: TypeAlias = Annotated[
+    str, typer.Argument(help="Edge table (.csv .tsv .parquet), .graphml, gnn-benchmark .npz, TU folder, or a data set's name.")
+]
+Nodes: TypeAlias = Annotated[Path | None, typer.Option("--nodes", help="Node table with ids and feature columns.")]
+Source: TypeAlias = Annotated[str, typer.Option("--source", help="Edge table: column of the edge's start.")]
+Target: TypeAlias = Annotated[str, typer.Option("--target", help="Edge table: column of the edge's end.")]
+Weight: TypeAlias = Annotated[str | None, typer.Option("--weight", help="Edge table: column of weights [default: 'weight' if there].")]
+Id: TypeAlias = Annotated[str, typer.Option("--id", help="Node table: column of ids.")]
+GraphColumn: TypeAlias = Annotated[str, typer.Option("--graph-column", help="Both tables: column that says which graph a row is of.")]
+Label: TypeAlias = Annotated[str | None, typer.Option("--label", help="Node table: a column of labels, kept out of the features.")]
+FeatureNames: TypeAlias = Annotated[
+    str | None, typer.Option("--features", help="Node table: feature columns, separated by commas [default: all but ids and labels].")
+]
+
+
+def table_options(
+    source: str, target: str, weight: str | None, node_id: str, graph: str, label: str | None, features: str | None
+) -> TableOptions:
+    """The column names given on the command line."""
+    names = None if features is None else tuple(name.strip() for name in features.split(",") if name.strip())
+    return TableOptions(source=source, target=target, weight=weight, id=node_id, graph=graph, label=label, features=names)
+
+
+def read_input(source: str, nodes: Path | None, options: TableOptions, *, symmetrize: bool) -> GraphData:
+    """The graphs of a command's input."""
+    return read_graphs(source, nodes=nodes, symmetrize=symmetrize, options=options)
+
+
+def about_graph(graph: GraphData) -> dict[str, Any]:
+    """What is in a graph, in plain numbers."""
+    degree = graph.degree
+    described: dict[str, Any] = {
+        "graphs": graph.num_graphs,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "undirected": graph.undirected,
+        "weighted": graph.edge_weight is not None,
+        "mean_degree": round(float(degree.float().mean()), 3),
+        "max_degree": int(degree.max()),
+        "isolated_nodes": int((degree == 0).sum()),
+        "features": describe_features(graph),
+        "labels": graph.y is not None,
+        "notes": list(graph.notes),
+    }
+    return described
+
+
+def describe_features(graph: GraphData) -> str:
+    """The features of a graph in words."""
+    if graph.columns is not None:
+        names = list(graph.columns)
+        listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        return f"{len(names)} columns: {listed}"
+    if graph.x is None:
+        return "none (node degrees will be used)"
+    kind = "dense" if not hasattr(graph.x, "nnz") else f"sparse, {graph.x.nnz / max(graph.x.shape[0] * graph.x.shape[1], 1):.2%} filled"
+    return f"{graph.x.shape[1]} ({kind})"

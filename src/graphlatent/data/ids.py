@@ -1,0 +1,116 @@
+"""Columns of ids: read, brought to one type, and numbered. Everything here works on whole columns.
+
+Ids are integers or text and are compared as given. In a text file everything is text; its ids count as integers where every
+one of them is written as an integer is (so '7' may be one, '007' is not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graphlatent.data.arrow import Table
+from graphlatent.errors import InputError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class IdColumn:
+    """A column of ids without gaps.
+
+    Args:
+        values: pyarrow array of int64 or string.
+        where: the table and the column, for messages.
+        open_type: the source does not say whether these are integers or text (a text file, or no rows at all).
+    """
+
+    values: Any
+    where: str
+    open_type: bool
+
+
+def read_ids(table: Table, name: str, *, option: str) -> IdColumn:
+    """The column `name` as ids. Raises `InputError` where an id is missing or neither an integer nor text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values, where = table.column(name, option=option), f"{table.name}, column '{name}'"
+    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    if table.from_text and is_text:
+        values = pc.utf8_trim_whitespace(values)
+        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
+    if values.null_count:
+        row = int(np.argmax(_to_numpy(values.is_null())))
+        raise InputError(f"{where}: {values.null_count} id(s) are missing, the first in {table.place(row)}. Fill them or drop the rows.")
+    if is_text or pa.types.is_null(values.type):
+        return IdColumn(values.cast(pa.string()), where, open_type=table.from_text or len(values) == 0)
+    if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+        raise InputError(f"{where}: ids must be integers or text. Got values of type {values.type}.")
+    try:
+        return IdColumn(values.cast(pa.int64()), where, open_type=len(values) == 0)
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{where}: ids must be integers of 64 bits or text. Got values of type {values.type} that are neither.") from error
+
+
+def of_one_type(columns: Sequence[IdColumn]) -> list[Any]:
+    """The columns' values all as int64, or all as string. Raises `InputError` where one has integers and another text."""
+    import pyarrow as pa
+
+    as_integers = [_integers(c.values) for c in columns]
+    integer = [c for c in columns if not c.open_type and not pa.types.is_string(c.values.type)]
+    text = [c for c in columns if not c.open_type and pa.types.is_string(c.values.type)]
+    text += [c for c, integers in zip(columns, as_integers, strict=True) if integers is None]
+    if integer and text:
+        raise InputError(
+            f"{integer[0].where} holds integers, but {text[0].where} holds text such as {shown(text[0].values[0])}. "
+            "Ids must be of one type in all tables: turn one of the columns into the other's type."
+        )
+    return [c.values.cast(pa.string()) for c in columns] if text else as_integers
+
+
+def _integers(values: Any) -> Any:
+    """The ids as int64, or None where one is not written as an integer is."""
+    import pyarrow as pa
+
+    if not pa.types.is_string(values.type):
+        return values
+    try:
+        integers = values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    return integers if integers.cast(pa.string()).equals(values) else None
+
+
+def sorted_distinct(columns: Sequence[Any]) -> Any:
+    """Each value of the columns once, ascending."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    distinct = pa.concat_arrays(list(columns)).unique()
+    return distinct.take(pc.array_sort_indices(distinct))
+
+
+def codes(values: Any, *, distinct: Any) -> Array:
+    """The position of each value in `distinct`, int64; -1 where it is not there."""
+    import pyarrow.compute as pc
+
+    return _to_numpy(pc.fill_null(pc.index_in(values, value_set=distinct), -1)).astype(np.int64)
+
+
+def id_array(values: Any) -> Array:
+    """The ids as a NumPy array: int64, or objects (text)."""
+    return _to_numpy(values)
+
+
+def shown(scalar: Any) -> str:
+    """A single id as a message shows it."""
+    return repr(scalar.as_py())
+
+
+def _to_numpy(values: Any) -> Array:
+    array: Array = values.to_numpy(zero_copy_only=False)
+    return array

@@ -1,0 +1,174 @@
+"""Which rows train a probe, which choose its settings, and which only measure it.
+
+A row is a node or a graph. Split `k` depends on the seed and on `k` alone: asking for more splits never changes the first
+ones, so a table of 5 splits can be grown to 20 later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphlatent.errors import ConfigError, InputError, bad_argument
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers of the three parts of one split: disjoint, ascending, int64.
+
+    Args:
+        train: rows the probe is fitted on.
+        val: rows its settings are chosen on.
+        test: rows it is measured on, once.
+    """
+
+    train: Array
+    val: Array
+    test: Array
+
+
+def random_splits(
+    num_rows: int,
+    *,
+    num_splits: int = 20,
+    train_ratio: float = 0.1,
+    val_ratio: float = 0.1,
+    seed: int = 0,
+    stratify: Array | Tensor | None = None,
+) -> tuple[Split, ...]:
+    """Independent random splits; by default the 10 / 10 / 80 % of the node benchmarks.
+
+    Args:
+        num_rows: how many rows there are.
+        num_splits: how many splits to draw.
+        train_ratio: share of the rows to train on; at least one row.
+        val_ratio: share of the rows to choose settings on; at least one row. The other rows are for the test.
+        seed: of all splits; split `k` is drawn from (seed, k).
+        stratify: labels [num_rows]; each class then has the same shares in all three parts, up to rounding.
+
+    Raises:
+        ConfigError: where a ratio or a count is out of range.
+        InputError: where there are too few rows for three parts, or not one label per row.
+    """
+    owner = "random_splits"
+    _check_count("num_splits", num_splits, owner=owner, least=1)
+    _check_count("seed", seed, owner=owner, least=0)
+    _check_ratio("train_ratio", train_ratio, owner=owner)
+    _check_ratio("val_ratio", val_ratio, owner=owner)
+    if train_ratio + val_ratio >= 1:
+        raise ConfigError(
+            f"The 'train_ratio' and 'val_ratio' parameters of {owner} must sum to less than 1, to leave rows for the test. "
+            f"Got {train_ratio} + {val_ratio} instead."
+        )
+    num_train, num_val = max(1, round(train_ratio * num_rows)), max(1, round(val_ratio * num_rows))
+    if num_train + num_val >= num_rows:
+        raise InputError(
+            f"There are too few rows to split: {num_rows} row(s) with train_ratio={train_ratio} and val_ratio={val_ratio} leave none "
+            "for the test. Give more rows, or smaller ratios."
+        )
+    classes = None if stratify is None else _class_numbers(stratify, num_rows=num_rows)
+    splits = []
+    for k in range(num_splits):
+        order = _shuffled(num_rows, generator=_generator(seed, k))
+        if classes is not None:
+            order = _interleaved(order, classes)
+        splits.append(_cut(order, num_train=num_train, num_val=num_val))
+    return tuple(splits)
+
+
+def fold_splits(labels: Array | Tensor, *, num_folds: int = 10, val_ratio: float = 0.1, seed: int = 0) -> tuple[Split, ...]:
+    """Stratified shuffled folds: each row is in the test part of exactly one split.
+
+    The members of a class are dealt out over the folds, so that their numbers differ by one at most; a class with fewer
+    members than folds is missing from the test of some.
+
+    Args:
+        labels: one label per row [M].
+        num_folds: how many folds, hence splits.
+        val_ratio: share of the rows outside the fold to choose settings on, stratified; at least one row.
+        seed: of the folds and of the validation parts.
+
+    Raises:
+        ConfigError: where a ratio or a count is out of range.
+        InputError: where there are fewer rows than folds, or fewer than three rows.
+    """
+    owner = "fold_splits"
+    _check_count("num_folds", num_folds, owner=owner, least=2)
+    _check_count("seed", seed, owner=owner, least=0)
+    _check_ratio("val_ratio", val_ratio, owner=owner)
+    classes = _class_numbers(labels)
+    num_rows = len(classes)
+    if num_rows < max(num_folds, 3):
+        raise InputError(
+            f"There are too few rows for {num_folds} folds: {num_rows} row(s). Every fold needs a row to test, and the other folds one "
+            "to train and one to choose settings on. Give more rows, or a smaller num_folds."
+        )
+    order = _shuffled(num_rows, generator=_generator(seed))
+    dealt = order[np.argsort(classes[order], kind="stable")]  # class after class; dealing goes on where the last class stopped
+    fold = np.empty(num_rows, dtype=np.int64)
+    fold[dealt] = np.arange(num_rows) % num_folds
+    splits = []
+    for k in range(num_folds):
+        rest = np.flatnonzero(fold != k)
+        rest = _interleaved(rest[_shuffled(len(rest), generator=_generator(seed, k))], classes)
+        num_val = min(max(1, round(val_ratio * len(rest))), len(rest) - 1)
+        splits.append(Split(train=np.sort(rest[num_val:]), val=np.sort(rest[:num_val]), test=np.flatnonzero(fold == k)))
+    return tuple(splits)
+
+
+def _cut(order: Array, *, num_train: int, num_val: int) -> Split:
+    train, val, test = np.split(order, [num_train, num_train + num_val])
+    return Split(train=np.sort(train), val=np.sort(val), test=np.sort(test))
+
+
+def _interleaved(order: Array, classes: Array) -> Array:
+    """The rows of `order` rearranged so that every stretch of them holds the classes in proportion.
+
+    The i-th of the n members of a class stands at the quantile (i + 1/2) / n of the whole; the random order decides which
+    member is the i-th, and who goes first among equal quantiles.
+    """
+    of_row = classes[order]
+    by_class = np.argsort(of_row, kind="stable")
+    size = np.bincount(of_row)
+    start = np.cumsum(size) - size
+    quantile = np.empty(len(order))
+    quantile[by_class] = (np.arange(len(order)) - start[of_row[by_class]] + 0.5) / size[of_row[by_class]]
+    rearranged: Array = order[np.argsort(quantile, kind="stable")]
+    return rearranged
+
+
+def _shuffled(num_rows: int, *, generator: torch.Generator) -> Array:
+    order: Array = torch.randperm(num_rows, generator=generator).numpy()
+    return order
+
+
+def _generator(*key: int) -> torch.Generator:
+    """A generator of its own for every key: neighbouring seeds and splits have unrelated streams."""
+    words = np.random.SeedSequence(key).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(words[0]) >> 1)
+
+
+def _class_numbers(labels: Array | Tensor, *, num_rows: int | None = None) -> Array:
+    array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if array.ndim != 1:
+        raise InputError(f"Labels must be a 1-D array, one label per row. Got shape {array.shape}.")
+    if num_rows is not None and len(array) != num_rows:
+        raise InputError(f"Labels must have one entry per row, {num_rows}. Got {len(array)}.")
+    numbers: Array = np.unique(array, return_inverse=True)[1]
+    return numbers.astype(np.int64)
+
+
+def _check_ratio(name: str, value: float, *, owner: str) -> None:
+    if not 0 < value < 1:
+        raise bad_argument(name, owner=owner, allowed="a float in the range (0.0, 1.0)", got=value)
+
+
+def _check_count(name: str, value: int, *, owner: str, least: int) -> None:
+    if value < least:
+        raise bad_argument(name, owner=owner, allowed=f"an int of at least {least}", got=value)

@@ -1,0 +1,1 @@
+"""Run folders made readable: charts, maps and pages."""
