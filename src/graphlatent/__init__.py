@@ -1,5 +1,29 @@
-"""Embeddings of nodes and graphs without labels, by latent graph prediction (LaGraph)."""
+"""Embeddings of nodes and graphs without labels, by latent graph prediction (LaGraph, ICML 2022).
+
+>>> from graphlatent import NodeLaGraph
+>>> embeddings = NodeLaGraph().fit_transform((edge_index, x))               # doctest: +SKIP
+"""
 
 from graphlatent._version import __version__
+from graphlatent.data.datasets import load_dataset
+from graphlatent.data.graph import GraphData
+from graphlatent.data.inputs import read_graphs
+from graphlatent.data.tables import TableOptions
+from graphlatent.embedding import Embeddings
+from graphlatent.errors import GraphLatentError, GraphLatentWarning
+from graphlatent.estimator import GraphLaGraph, NodeLaGraph
+from graphlatent.training.runfolder import RunFolder
 
-__all__ = ["__version__"]
+__all__ = [
+    "Embeddings",
+    "GraphData",
+    "GraphLaGraph",
+    "GraphLatentError",
+    "GraphLatentWarning",
+    "NodeLaGraph",
+    "RunFolder",
+    "TableOptions",
+    "__version__",
+    "load_dataset",
+    "read_graphs",
+]

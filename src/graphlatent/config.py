@@ -63,7 +63,7 @@ Epochs: TypeAlias = Annotated[int, Range(0), Doc("passes over the training data;
 LearningRate: TypeAlias = Annotated[float, Range(0, open_low=True), Doc("Adam's learning rate")]
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class Settings:
     """What both levels share."""
 
@@ -97,7 +97,7 @@ class Settings:
     mask_rounding: Annotated[Literal["round", "floor"] | None, Doc("masked nodes: paper 'round', at least 1; released 'floor'")] = None
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class NodeSettings(Settings):
     """Settings of `NodeLaGraph`. Why these defaults: docs/defaults.md."""
 
@@ -115,7 +115,7 @@ class NodeSettings(Settings):
     concat_input: Annotated[bool, Doc("append the input features to the embedding, as the paper does")] = False
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False, repr=False)
 class GraphSettings(Settings):
     """Settings of `GraphLaGraph`. Why these defaults: docs/defaults.md."""
 

@@ -257,7 +257,7 @@ class LaGraphEstimator(Settings):
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class NodeLaGraph(LaGraphEstimator, NodeSettings):
+class NodeLaGraph(NodeSettings, LaGraphEstimator):
     """Embeddings of nodes by latent graph prediction (`LaGraph <https://arxiv.org/abs/2202.08333>`_, Algorithm 1).
 
     >>> embeddings = NodeLaGraph(epochs=100).fit_transform((edge_index, x))     # doctest: +SKIP
@@ -292,7 +292,7 @@ class NodeLaGraph(LaGraphEstimator, NodeSettings):
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class GraphLaGraph(LaGraphEstimator, GraphSettings):
+class GraphLaGraph(GraphSettings, LaGraphEstimator):
     """Embeddings of whole graphs by latent graph prediction (`LaGraph <https://arxiv.org/abs/2202.08333>`_, Algorithm 2).
 
     >>> embeddings = GraphLaGraph().fit_transform(list_of_graphs)               # doctest: +SKIP

@@ -155,7 +155,9 @@ def _read_text(path: Path, name: str, delimiter: str, text_columns: Sequence[str
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    names = _header(path, name, delimiter)
+    names, has_rows = _header(path, name, delimiter)
+    if not has_rows:
+        return pa.table({c: pa.array([], pa.string()) for c in names})
     options = {
         # One block, so that a column's type is told from all of its rows.
         "read_options": arrow_csv.ReadOptions(column_names=names, skip_rows=1, block_size=min(path.stat().st_size + 1024, 2**30)),
@@ -165,22 +167,22 @@ def _read_text(path: Path, name: str, delimiter: str, text_columns: Sequence[str
     try:
         return arrow_csv.read_csv(path, **options)
     except (pa.ArrowException, OSError, ValueError) as error:
-        if "Empty CSV file" in str(error):  # a header and no rows
-            return pa.table({c: pa.array([], pa.string()) for c in names})
         raise InputError(
             f"{name}: {path} cannot be read as a table with {len(names)} columns split at {delimiter!r}. {_first_line(error)}"
         ) from error
 
 
-def _header(path: Path, name: str, delimiter: str) -> list[str]:
+def _header(path: Path, name: str, delimiter: str) -> tuple[list[str], bool]:
+    """The names in the first line, and whether anything follows."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             header = next(csv.reader(file, delimiter=delimiter), None)
+            has_rows = any(line.strip() for line in file)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{name}: {path} cannot be read as UTF-8 text. {_first_line(error)}") from error
     if not header or not any(cell.strip() for cell in header):
         raise InputError(f"{name}: {path} has no header. The first line must name the columns, such as source{delimiter}target.")
-    return [cell.strip() for cell in header]
+    return [cell.strip() for cell in header], has_rows
 
 
 def _from_pandas(frame: Any, role: str) -> Any:

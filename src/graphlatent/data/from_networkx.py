@@ -53,7 +53,7 @@ def _weights(graph: Any, weight: str | None, name: str) -> Array | None:
     for u, v, value in edges:
         if not isinstance(value, int | float | np.number):
             came = "nothing" if value is None else repr(value)
-            raise InputError(f"{name}: edge attribute '{weight or 'weight'}' must be a number on every edge. Edge ({u!r}, {v!r}) has {came}.")
+            raise InputError(f"{name}: edge attribute '{weight or 'weight'}' must be a number everywhere. Edge ({u!r}, {v!r}) has {came}.")
     return np.array(values, dtype=np.float64)
 
 
@@ -87,7 +87,7 @@ def _common_attributes(graph: Any, nodes: list[Any]) -> list[Any]:
 def _values(graph: Any, nodes: list[Any], attribute: str, name: str) -> list[Any]:
     for node in nodes:
         if attribute not in graph.nodes[node]:
-            raise InputError(f"{name}: node {node!r} has no attribute '{attribute}'. Give it to every node, or leave it out of node_attributes.")
+            raise InputError(f"{name}: node {node!r} has no attribute '{attribute}'. Give it to all nodes, or leave it out.")
     return [graph.nodes[node][attribute] for node in nodes]
 
 

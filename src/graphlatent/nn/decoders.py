@@ -14,6 +14,12 @@ from graphlatent.nn.encoders import LAYERS, Kind, initialise
 from graphlatent.nn.norm import BatchNorm
 
 
+def _linear(in_dim: int, out_dim: int) -> nn.Linear:
+    """A linear layer left uninitialised: torch's own start would draw from the global generator."""
+    layer: nn.Linear = skip_init(nn.Linear, in_dim, out_dim)  # type: ignore[no-untyped-call]
+    return layer
+
+
 class MLPDecoder(nn.Module):
     """Linear, ReLU, batch norm between layers; the last is linear with nothing after it (or ReLU, as released).
 
@@ -30,7 +36,7 @@ class MLPDecoder(nn.Module):
     ) -> None:
         super().__init__()
         widths = [in_dim] * num_layers + [out_dim]
-        self.linears = nn.ModuleList(skip_init(nn.Linear, a, b) for a, b in pairwise(widths))  # no global randomness
+        self.linears = nn.ModuleList(_linear(a, b) for a, b in pairwise(widths))
         self.norms = nn.ModuleList(BatchNorm(in_dim) for _ in range(num_layers - 1))
         self.relu_output = relu_output
         initialise(self, generator)

@@ -11,9 +11,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from graphlatent.data.batches import EdgeList
 from graphlatent.data.graph import GraphData
 from graphlatent.data.sparse import SparseMatrix
 from graphlatent.errors import InputError, bad_argument
+from graphlatent.nn.propagation import gcn_matrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Level: TypeAlias = Literal["node", "graph"]
@@ -43,8 +45,7 @@ def raw_features(graph: GraphData, *, level: Level) -> Array | sp.csr_matrix:
 def propagated_features(graph: GraphData, *, level: Level, hops: int = 2, concat: bool = False) -> Array:
     """Features averaged over the neighbourhood: Â^hops x, or [x, Â x, ..., Â^hops x] side by side.
 
-    Â = D^-1/2 (A + I) D^-1/2 with D the row sums of A + I: the matrix of a GCN layer, one self-loop of weight 1 a node
-    (self-loops of the input are replaced).
+    Â = D^-1/2 (A + I) D^-1/2 with D the row sums of A + I: the matrix of a GCN layer, one self-loop a node.
 
     Args:
         graph: one or more graphs with encoded features; edge weights count where there are any.
@@ -63,11 +64,21 @@ def propagated_features(graph: GraphData, *, level: Level, hops: int = 2, concat
     if hops < 0:
         raise bad_argument("hops", owner="propagated_features", allowed="an int of at least 0", got=hops)
     x = _features(graph, owner="propagated_features")
-    edges = EdgeList(graph.edge_index, graph.edge_weight, graph.num_nodes, undirected=False)
-    adjacency = gcn_matrix(edges).to_scipy().astype(np.float32)
+    adjacency = _adjacency(graph)
     if level == "graph":
         return _pooled_hops(_pooling(graph), adjacency, x, hops=hops, concat=concat)
     return _node_hops(adjacency, x, hops=hops, concat=concat)
+
+
+def _adjacency(graph: GraphData) -> sp.csr_matrix:
+    """Â as float32 CSR [N, N], row = target of an edge."""
+    if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):
+        raise InputError(
+            f"propagated_features needs edge weights of 0 or more, since it divides by their sums. Got {float(graph.edge_weight.min()):g}. "
+            "Shift them, or leave them out."
+        )
+    edges = EdgeList(graph.edge_index, graph.edge_weight, graph.num_nodes, undirected=False)
+    return gcn_matrix(edges).to_scipy().astype(np.float32)
 
 
 def _pooled_hops(pooling: sp.csr_matrix, adjacency: sp.csr_matrix, x: Array | sp.csr_matrix, *, hops: int, concat: bool) -> Array:

@@ -98,9 +98,9 @@ class RunFolder:
 
     def begin(self, level: str, settings: Settings, *, features: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         """Write what is known before training: settings, encoding of features, versions. An old model here is voided first."""
-        (self.path / "manifest.json").unlink(missing_ok=True)
-        if self.state_path.exists():
-            self.state_path.unlink()
+        for old in (self.path / "manifest.json", self.state_path):
+            if old.is_file():
+                old.unlink()
         write_toml(self.path / "config.toml", to_mapping(settings), level=level)
         write_json(self.path / "features.json", features)
         write_json(self.path / "versions.json", about)

@@ -1,0 +1,52 @@
+"""Fixtures that more than one test file uses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+NPZ_FILES = {
+    "Computers": "amazon_electronics_computers.npz",
+    "Photo": "amazon_electronics_photo.npz",
+    "CS": "ms_academic_cs.npz",
+    "Physics": "ms_academic_phy.npz",
+}
+
+
+def _has(root: Path, name: str) -> bool:
+    return (root / name / "raw" / NPZ_FILES.get(name, f"{name}_A.txt")).is_file()
+
+
+@pytest.fixture(scope="session")
+def data_root(tmp_path_factory):
+    """A function: names of real data sets -> a root folder that holds them; skips the test where they are not at hand.
+
+    They are looked for under the environment variable GRAPHLATENT_DATA, else unpacked by ../shared/data/unpack.
+    """
+    unpack = Path(__file__).resolve().parents[2] / "shared" / "data" / "unpack"
+    given = os.environ.get("GRAPHLATENT_DATA")
+    unpacked = tmp_path_factory.getbasetemp() / "data-root"
+
+    def root_with(*names: str) -> Path:
+        if given and all(_has(Path(given), name) for name in names):
+            return Path(given)
+        if not unpack.is_file():
+            pytest.skip(f"{', '.join(names)}: not under GRAPHLATENT_DATA, and there is no {unpack.name} script beside the repository")
+        missing = [name for name in names if not _has(unpacked, name)]
+        if missing:
+            done = subprocess.run([str(unpack), str(unpacked), *missing], capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"{', '.join(missing)}: not at hand ({done.stderr.strip()})")
+        return unpacked
+
+    return root_with
+
+
+@pytest.fixture(autouse=True)
+def _no_data_of_the_user(request, monkeypatch, tmp_path):
+    """Tests find no data sets by accident: neither in the user's cache nor under GRAPHLATENT_DATA."""
+    if "data_root" not in request.fixturenames:
+        monkeypatch.setenv("GRAPHLATENT_DATA", str(tmp_path / "no-data"))

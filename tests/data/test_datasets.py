@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+from graphlatent.data import datasets as datasets_module
+from graphlatent.data.datasets import DATASETS, dataset_info, find_dataset, is_present, load_dataset
+from graphlatent.data.datasets import data_root as default_root
+from graphlatent.data.sparse import SparseMatrix, to_dense
+from graphlatent.errors import InputError, MissingDependencyError
+
+REAL = ["NCI1", "PROTEINS", "MUTAG", "IMDB-B", "Computers", "Photo", "CS", "Physics"]
+
+
+def test_the_fifteen_sets():
+    assert [info.name for info in DATASETS if info.level == "graph"] == [
+        "NCI1", "PROTEINS", "DD", "MUTAG", "COLLAB", "RDT-B", "RDT-M5K", "IMDB-B",
+    ]  # fmt: skip
+    assert [info.name for info in DATASETS if info.level == "node"] == ["Computers", "Photo", "CS", "Physics", "PPI", "Flickr", "Reddit"]
+    names = [name.lower() for info in DATASETS for name in (info.name, *info.aliases)]
+    assert len(set(names)) == len(names)
+
+
+def test_names_and_aliases():
+    assert dataset_info("mutag").name == "MUTAG"
+    assert dataset_info("reddit-binary").name == "RDT-B"
+    assert find_dataset("IMDB-BINARY").folder == "IMDB-BINARY"
+    assert find_dataset("karate") is None
+    with pytest.raises(InputError, match=r"There is no data set 'PROTEIN'. Known are NCI1, .*, Reddit. Did you mean 'PROTEINS'\?"):
+        dataset_info("PROTEIN")
+    with pytest.raises(InputError, match=r"There is no data set 'qqq'. Known are .*Reddit\.$"):
+        load_dataset("qqq")
+
+
+def test_default_root(monkeypatch):
+    monkeypatch.setenv("GRAPHLATENT_DATA", "/somewhere")
+    assert default_root() == Path("/somewhere")
+    monkeypatch.delenv("GRAPHLATENT_DATA")
+    assert default_root() == Path.home() / ".cache" / "graphlatent"
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_sets_have_their_published_sizes(data_root, name):
+    info = dataset_info(name)
+    root = data_root(info.folder)
+    assert is_present(info, root)
+    graph = load_dataset(name, root=root).graph
+    assert graph.num_graphs == info.num_graphs
+    assert graph.num_nodes / graph.num_graphs == pytest.approx(info.num_nodes, abs=0.005)
+    assert graph.num_edges / 2 / graph.num_graphs == pytest.approx(info.num_edges, abs=0.005)
+    assert (0 if graph.x is None else graph.x.shape[1]) == info.num_features
+    assert np.unique(graph.y).tolist() == list(range(info.num_classes))
+    assert len(graph.y) == (graph.num_graphs if info.level == "graph" else graph.num_nodes)
+    assert graph.undirected
+    assert not (graph.edge_index[0] == graph.edge_index[1]).any()
+
+
+@pytest.mark.parametrize(("name", "isolated"), [("Computers", 281), ("Photo", 115)])
+def test_isolated_nodes_of_the_amazon_sets(data_root, name, isolated):
+    graph = load_dataset(name, root=data_root(name)).graph
+    assert int((graph.degree == 0).sum()) == isolated
+    assert isinstance(graph.x, torch.Tensor)
+    assert graph.x.unique().tolist() == [0, 1]
+
+
+def test_counts_of_the_coauthor_sets_stay_or_are_binarized(data_root):
+    root = data_root("CS")
+    counts, binary = load_dataset("CS", root=root).graph.x, load_dataset("cs", root=root, binarize=True).graph.x
+    assert isinstance(counts, SparseMatrix)
+    assert counts.value.max() > 1
+    assert binary.value.unique().tolist() == [1]
+    assert torch.equal(counts.col, binary.col)
+
+
+@pytest.mark.parametrize("name", ["MUTAG", "IMDB-BINARY"])
+def test_equal_to_what_pyg_reads(data_root, tmp_path, name):
+    from torch_geometric.datasets import TUDataset
+
+    root = data_root(name)
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "raw").symlink_to(root / name / "raw")
+    ours, theirs = load_dataset(name, root=root).graph, TUDataset(str(tmp_path), name)
+    assert len(theirs) == ours.num_graphs
+    for i in (0, 1, 17, len(theirs) - 1):
+        data, start, stop = theirs[i], int(ours.ptr[i]), int(ours.ptr[i + 1])
+        inside = (ours.edge_index[0] >= start) & (ours.edge_index[0] < stop)
+        assert torch.equal(ours.edge_index[:, inside] - start, data.edge_index)
+        assert stop - start == data.num_nodes
+        assert ours.y[i] == int(data.y)
+        assert ours.x is None or torch.equal(ours.x[start:stop], data.x)
+
+
+def write_ppi(root):
+    raw = root / "PPI" / "raw"
+    raw.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for part, sizes in (("train", [3, 4]), ("valid", [3]), ("test", [5])):
+        starts = np.cumsum([0, *sizes])
+        links = [{"source": int(s) + i, "target": int(s) + i + 1} for s, n in zip(starts, sizes, strict=False) for i in range(n - 1)]
+        links += [{"source": 0, "target": 0}]  # a self-loop, which goes
+        nodes = [{"id": i} for i in range(int(starts[-1]))]
+        (raw / f"{part}_graph.json").write_text(json.dumps({"directed": False, "graph": {}, "nodes": nodes, "links": links}))
+        np.save(raw / f"{part}_feats.npy", rng.normal(size=(starts[-1], 50)))
+        np.save(raw / f"{part}_labels.npy", rng.integers(0, 2, size=(starts[-1], 121)))
+        np.save(raw / f"{part}_graph_id.npy", np.repeat(np.arange(len(sizes)) + 7, sizes))
+    return raw
+
+
+def test_ppi_layout(tmp_path):
+    raw = write_ppi(tmp_path)
+    data = load_dataset("PPI", root=tmp_path)
+    assert is_present(data.info, tmp_path)
+    assert data.graph.num_graphs == 4
+    assert data.graph.ptr.tolist() == [0, 3, 7, 10, 15]
+    assert data.train_mask.tolist() == [True, True, False, False]
+    assert data.val_mask.tolist() == [False, False, True, False]
+    assert data.test_mask.tolist() == [False, False, False, True]
+    assert data.graph.num_edges == 2 * (2 + 3 + 2 + 4)
+    assert np.array_equal(data.graph.y[:7], np.load(raw / "train_labels.npy"))
+    assert data.graph.y.dtype == np.int64
+    assert np.allclose(to_dense(data.graph.x)[-5:], np.load(raw / "test_feats.npy"), atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "folder"), [("Flickr", "Flickr"), ("Reddit", "Reddit2")])
+def test_saint_layout(tmp_path, name, folder):
+    raw = tmp_path / folder / "raw"
+    raw.mkdir(parents=True)
+    adjacency = sp.csr_matrix(np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]], dtype=np.float64))
+    np.savez(raw / "adj_full.npz", data=adjacency.data, indices=adjacency.indices, indptr=adjacency.indptr, shape=adjacency.shape)
+    np.save(raw / "feats.npy", np.arange(8.0).reshape(4, 2))
+    (raw / "class_map.json").write_text(json.dumps({"0": 2, "1": 0, "2": 1, "3": 2}))
+    (raw / "role.json").write_text(json.dumps({"tr": [0, 2], "va": [1], "te": [3]}))
+    data = load_dataset(name, root=tmp_path)
+    assert data.info.name == name
+    assert data.graph.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert data.graph.x.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert data.graph.y.tolist() == [2, 0, 1, 2]
+    assert data.train_mask.tolist() == [True, False, True, False]
+    assert data.val_mask.tolist() == [False, True, False, False]
+    assert data.test_mask.tolist() == [False, False, False, True]
+    assert data.graph.edge_weight is None
+
+
+def test_tu_layout_gives_classes_from_zero(tmp_path):
+    raw = tmp_path / "REDDIT-MULTI-5K" / "raw"
+    raw.mkdir(parents=True)
+    for kind, text in {"A": "1, 2\n2, 1\n2, 2\n", "graph_indicator": "1\n1\n2\n3\n", "graph_labels": "5\n1\n5\n"}.items():
+        (raw / f"REDDIT-MULTI-5K_{kind}.txt").write_text(text)
+    data = load_dataset("RDT-M5K", root=tmp_path)
+    assert data.graph.y.tolist() == [1, 0, 1]
+    assert data.graph.edge_index.tolist() == [[0, 1], [1, 0]]
+    assert data.train_mask is None
+
+
+class Offline:
+    """Stands for `torch_geometric.datasets` without a network."""
+
+    class Amazon:
+        url = "http://localhost/"
+
+    def TUDataset(self, root, name):  # noqa: N802
+        Path(root, name, "raw").mkdir(parents=True, exist_ok=True)  # as PyG does before it tries
+        raise OSError("no network")
+
+    def PPI(self, root, part):  # noqa: N802
+        raise RuntimeError("bad archive")
+
+    Flickr = property(lambda self: lambda root: 1 / 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "message"),
+    [
+        ("NCI1", "NCI1", r"NCI1 is not \(or not whole\) under .*: OSError: no network. Put its files \(NCI1_A.txt, NCI1_graph"),
+        ("PPI", "PPI", r"RuntimeError: bad archive. Put its files \(train_graph.json, train_feats.npy, .*\) into"),
+        ("Flickr", "Flickr", r"ZeroDivisionError: division by zero. Put its files \(adj_full.npz, feats.npy, class_map.json, role.json\)"),
+        ("CS", "CS", r"OSError: no network. Put its files \(ms_academic_cs.npz\) into"),
+    ],
+)
+def test_what_cannot_be_downloaded(tmp_path, monkeypatch, name, folder, message):
+    import torch_geometric
+
+    def refuse(url, place):
+        assert url == "http://localhost/ms_academic_cs.npz"
+        raise OSError("no network")
+
+    monkeypatch.setattr(torch_geometric, "datasets", Offline())
+    monkeypatch.setattr(datasets_module, "_download", refuse)
+    for _ in range(2):  # what the first try left behind does not pass for data
+        with pytest.raises(InputError, match=message) as caught:
+            load_dataset(name, root=tmp_path)
+        assert f"into {tmp_path / folder / 'raw'}, or name another root, for example by the environment variable" in str(caught.value)
+
+
+def test_what_is_downloaded_is_read(tmp_path, monkeypatch):
+    def bring(url, place):
+        place.mkdir(parents=True)
+        csr = sp.csr_matrix(np.array([[0, 1], [0, 1]]))
+        features = sp.csr_matrix(np.array([[3.0, 0, 0, 0, 0], [0, 0, 0, 0, 0]]))
+        np.savez(
+            place / Path(url).name,
+            adj_data=csr.data, adj_indices=csr.indices, adj_indptr=csr.indptr, adj_shape=csr.shape,
+            attr_data=features.data, attr_indices=features.indices, attr_indptr=features.indptr, attr_shape=features.shape,
+            labels=np.array([0, 1]),
+        )  # fmt: skip
+
+    monkeypatch.setattr(datasets_module, "_download", bring)
+    graph = load_dataset("Physics", root=tmp_path).graph
+    assert graph.edge_index.tolist() == [[0, 1], [1, 0]]  # both directions, without the self-loop
+    assert to_dense(graph.x)[0, 0] == 3
+
+
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
+    import torch_geometric
+
+    class NoNetworkx(Offline):
+        def PPI(self, root, part):  # noqa: N802
+            raise ModuleNotFoundError("No module named 'networkx'", name="networkx")
+
+    monkeypatch.setattr(torch_geometric, "datasets", NoNetworkx())
+    with pytest.raises(MissingDependencyError, match=r"Loading the data set PPI needs the package 'networkx'. Install it with"):
+        load_dataset("PPI", root=tmp_path)
+
+
+def test_damaged_raw_files_are_named(tmp_path):
+    raw = tmp_path / "Photo" / "raw"
+    raw.mkdir(parents=True)
+    (raw / "amazon_electronics_photo.npz").write_bytes(b"PK damaged")
+    with pytest.raises(InputError, match=r"amazon_electronics_photo.npz cannot be read"):
+        load_dataset("Photo", root=tmp_path)
