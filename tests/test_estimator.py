@@ -63,7 +63,7 @@ class TestConventions:
             "check_estimator_cloneable",
             "check_estimator_repr",
             "check_no_attributes_set_in_init",
-            "check_do_not_raise_errors_in_init_or_set_param",
+            "check_do_not_raise_errors_in_init_or_set_params",
             "check_parameters_default_constructible",
             "check_get_params_invariance",
             "check_set_params",

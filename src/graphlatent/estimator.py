@@ -73,7 +73,7 @@ class LaGraphEstimator(Settings):
         with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
             self.history_ = training.run(active)
         model = training.model
-        measure_statistics(model, lambda: model.encode(everything.x, everything.structure))
+        measure_statistics(model, lambda: model.reconstruct(everything.x, everything.structure))
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         self.embedding_dim_ = self._width(settings)
         if run is not None:
@@ -94,10 +94,15 @@ class LaGraphEstimator(Settings):
         self._check_fitted()
         settings = self._resolved()
         graph = encode_features(self.features_, self._read(X, settings))
-        device = next(self.model_.parameters()).device
-        batch = full_batch(graph, prepare=self.model_.prepare, device=device)
-        values = self._embed(batch, settings).cpu().numpy()
+        values = self._embed(self._batch(graph), settings).cpu().numpy()
         return Embeddings(values, *self._ids(graph))
+
+    def reconstruct(self, X: Any) -> Array:
+        """The predicted latent features of every node, D(E(A, X)), float32 [N, F]; logits after a 'ce-' objective."""
+        self._check_fitted()
+        batch = self._batch(encode_features(self.features_, self._read(X, self._resolved())))
+        with torch.no_grad():
+            return self.model_.reconstruct(batch.x, batch.structure, decode=True).cpu().numpy()
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
@@ -211,12 +216,13 @@ class LaGraphEstimator(Settings):
 
     def _width(self, settings: Settings) -> int:
         """The embedding's width, seen on a graph of one node."""
-        probe = full_batch(
-            GraphData(torch.zeros(2, 0, dtype=torch.int64), 1, torch.tensor([0, 1]), x=torch.zeros(1, self.features_.width)),
-            prepare=self.model_.prepare,
-            device=next(self.model_.parameters()).device,
-        )
-        return int(self._embed(probe, settings).shape[1])
+        edges, ptr = torch.zeros(2, 0, dtype=torch.int64), torch.tensor([0, 1])
+        single = self._batch(GraphData(edges, 1, ptr, x=torch.zeros(1, self.features_.width)))
+        return int(self._embed(single, settings).shape[1])
+
+    def _batch(self, graph: GraphData) -> Batch:
+        """Graphs with encoded features as one batch, on the model's device."""
+        return full_batch(graph, prepare=self.model_.prepare, device=next(self.model_.parameters()).device)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -213,6 +214,23 @@ def test_what_is_downloaded_is_read(tmp_path, monkeypatch):
     graph = load_dataset("Physics", root=tmp_path).graph
     assert graph.edge_index.tolist() == [[0, 1], [1, 0]]  # both directions, without the self-loop
     assert to_dense(graph.x)[0, 0] == 3
+
+
+def test_npz_files_are_fetched_from_where_pyg_fetches_them(tmp_path, monkeypatch):
+    import torch_geometric.data
+    from torch_geometric.datasets import Coauthor
+
+    asked = []
+    monkeypatch.setattr(torch_geometric.data, "download_url", lambda url, folder: asked.append((url, folder)))
+    with pytest.raises(InputError, match=r"There is no file .*ms_academic_cs.npz"):
+        load_dataset("CS", root=tmp_path)
+    assert asked == [(f"{Coauthor.url}ms_academic_cs.npz", str(tmp_path / "CS" / "raw"))]
+
+
+def test_pyg_is_needed_where_files_are_not_at_hand(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch_geometric", None)
+    with pytest.raises(MissingDependencyError, match=r"Loading the data set NCI1 needs the package 'torch_geometric'"):
+        load_dataset("NCI1", root=tmp_path)
 
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):

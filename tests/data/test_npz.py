@@ -75,14 +75,16 @@ def test_files_of_another_kind(tmp_path):
     "changes",
     [
         {"adj_indices": np.array([1, 99])},
+        {"attr_indices": np.array([0, 1, 99])},  # SciPy itself would write outside its memory
         {"adj_indptr": np.array([0, 1])},
         {"adj_shape": np.array([3])},
         {"adj_data": np.array([{}, {}], dtype=object)},
     ],
 )
 def test_damaged_contents(tmp_path, changes):
+    arrays = {**parts("adj", ADJACENCY), **parts("attr", np.eye(3, 9)), **changes}
     with pytest.raises(InputError, match=r"g.npz cannot be read as a gnn-benchmark .npz file. The reader says: "):
-        read_npz(save(tmp_path / "g.npz", **{**parts("adj", ADJACENCY), **changes}))
+        read_npz(save(tmp_path / "g.npz", **arrays))
 
 
 @pytest.mark.parametrize("keep", [0, 10, 0.5, 0.9])

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import sys
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import assemble
 from graphlatent.data.tables import TableOptions, read_tables
-from graphlatent.errors import InputError
+from graphlatent.errors import InputError, MissingDependencyError
 
 
 def write(path, text):
@@ -146,8 +149,8 @@ def test_quotes_and_text_that_looks_missing(tmp_path):
 
 
 def test_a_column_is_typed_by_all_of_its_rows(tmp_path):
-    rows = "".join(f"{i},{i}\n" for i in range(200_000))
-    nodes = write(tmp_path / "n.csv", f"id,code\n{rows}200000,last\n")
+    rows = "".join(f"{i},{i}\n" for i in range(400_000))
+    nodes = write(tmp_path / "n.csv", f"id,code\n{rows}400000,last\n")
     (raw,) = read_tables(frame(source=[0], target=[1]), nodes)
     assert raw.columns["code"][-1] == "last"
 
@@ -194,6 +197,23 @@ def test_categorical_columns_become_text_and_encode():
     spec = fit_features(graph, degree_cap=4)
     assert spec.columns[0].categories == ("30", "4")
     assert encode_features(spec, graph).x.tolist() == [[1, 0], [0, 1], [1, 0]] * 2
+
+
+def test_decimals_and_dictionaries_of_several_chunks():
+    decimals = pa.array([Decimal("1.50"), Decimal("2.25"), Decimal("3")])
+    chunks = pa.chunked_array([pa.array(["a", "b"]).dictionary_encode(), pa.array(["c"]).dictionary_encode()])
+    nodes = pa.table({"id": chunks, "price": decimals, "kind": chunks})
+    (raw,) = read_tables(frame(source=["c"], target=["a"]), nodes)
+    assert raw.node_ids.tolist() == ["a", "b", "c"]
+    assert raw.edge_index.tolist() == [[2], [0]]
+    assert raw.columns["price"].tolist() == [1.5, 2.25, 3]
+    assert raw.columns["kind"].tolist() == ["a", "b", "c"]
+
+
+def test_tables_need_pyarrow(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingDependencyError, match=r"Reading tables needs the package 'pyarrow'. Install it with: pip install pyarrow"):
+        read_tables(frame(**EDGES))
 
 
 def test_gaps_in_columns_reach_the_encoder_as_missing(tmp_path):

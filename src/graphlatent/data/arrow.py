@@ -54,10 +54,10 @@ class Table:
 
         if name not in self.columns:
             raise InputError(self._no_column(name, option))
-        column = self.data.column(name).combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # no chunk at all, or too large for one
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-        return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        column = self.data.column(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        return column.combine_chunks()
 
     def _no_column(self, name: str, option: str) -> str:
         found = ", ".join(map(repr, self.columns))
@@ -159,8 +159,7 @@ def _read_text(path: Path, name: str, delimiter: str, text_columns: Sequence[str
     if not has_rows:
         return pa.table({c: pa.array([], pa.string()) for c in names})
     options = {
-        # One block, so that a column's type is told from all of its rows.
-        "read_options": arrow_csv.ReadOptions(column_names=names, skip_rows=1, block_size=min(path.stat().st_size + 1024, 2**30)),
+        "read_options": arrow_csv.ReadOptions(column_names=names, skip_rows=1),
         "parse_options": arrow_csv.ParseOptions(delimiter=delimiter),
         "convert_options": arrow_csv.ConvertOptions(column_types={c: pa.string() for c in text_columns}),
     }

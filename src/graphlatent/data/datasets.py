@@ -21,7 +21,7 @@ from graphlatent.data.from_pyg import read_data
 from graphlatent.data.graph import GraphData, RawGraph, assemble
 from graphlatent.data.npz import read_npz
 from graphlatent.data.tu import find_tu, read_tu
-from graphlatent.errors import GraphLatentError, InputError, missing_package
+from graphlatent.errors import InputError, missing_package
 
 Level: TypeAlias = Literal["graph", "node"]
 Layout: TypeAlias = Literal["tu", "npz", "ppi", "saint"]
@@ -212,8 +212,6 @@ def _with_pyg(info: DatasetInfo, root: Path, load: Callable[[Any], Any]) -> Any:
         raise missing_package("torch_geometric", needed_for=f"Loading the data set {info.name}") from error
     try:
         return load(datasets)
-    except GraphLatentError:
-        raise
     except ImportError as error:
         raise missing_package(error.name or "networkx", needed_for=f"Loading the data set {info.name}") from error
     except Exception as error:  # the network, the server, the archive, PyG's own reader: all mean that the set is not to be had

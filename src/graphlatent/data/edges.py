@@ -59,27 +59,39 @@ def clean_edges(
 
 def is_symmetric(edge_index: Tensor, edge_weight: Tensor | None, *, num_nodes: int) -> bool:
     """Whether every edge has its reverse with the same weight. Edges must be clean."""
-    order = torch.argsort(edge_index[1] * num_nodes + edge_index[0])
-    flipped = edge_index.flip(0)[:, order]
-    if not torch.equal(flipped, edge_index):
+    reverse, order = torch.sort(_key(edge_index.flip(0), num_nodes))
+    if not torch.equal(reverse, _key(edge_index, num_nodes)):
         return False
     return edge_weight is None or torch.equal(edge_weight[order], edge_weight)
+
+
+def _key(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """One number for each edge, ascending by source, then target."""
+    return edge_index[0] * num_nodes + edge_index[1]
 
 
 def _with_reverse(
     edge_index: Tensor, edge_weight: Tensor | None, which: Tensor | None, num_nodes: int
 ) -> tuple[Tensor, Tensor | None]:
+    """The clean edges together with the reverse of those in `which`, bool [E] (None: of all)."""
     chosen = edge_index if which is None else edge_index[:, which]
+    chosen_weight = edge_weight if which is None or edge_weight is None else edge_weight[which]
+    if is_symmetric(chosen, chosen_weight, num_nodes=num_nodes):  # half the work, and the frequent case
+        return edge_index, edge_weight
     both = torch.cat([edge_index, chosen.flip(0)], dim=1)
-    if edge_weight is None:
-        return _merge(both, None, num_nodes)
-    return _merge(both, torch.cat([edge_weight, edge_weight if which is None else edge_weight[which]]), num_nodes)
+    return _merge(both, None if edge_weight is None or chosen_weight is None else torch.cat([edge_weight, chosen_weight]), num_nodes)
 
 
 def _merge(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> tuple[Tensor, Tensor | None]:
-    key, inverse = torch.unique(edge_index[0] * num_nodes + edge_index[1], return_inverse=True)
-    merged = torch.stack([key // max(num_nodes, 1), key % max(num_nodes, 1)])
+    key = _key(edge_index, num_nodes)
+    if bool((key[1:] > key[:-1]).all()):  # clean already
+        return edge_index, edge_weight
     if edge_weight is None:
-        return merged, None
+        return _edges(torch.unique_consecutive(torch.sort(key).values), num_nodes), None
+    key, inverse = torch.unique(key, return_inverse=True)
     weight = edge_weight.new_full((key.numel(),), -torch.inf)
-    return merged, weight.scatter_reduce(0, inverse, edge_weight, reduce="amax")
+    return _edges(key, num_nodes), weight.scatter_reduce(0, inverse, edge_weight, reduce="amax")
+
+
+def _edges(key: Tensor, num_nodes: int) -> Tensor:
+    return torch.stack([key // num_nodes, key % num_nodes])

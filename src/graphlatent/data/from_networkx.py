@@ -114,8 +114,5 @@ def _column(values: list[Any]) -> Array:
     plain = [value.item() if isinstance(value, np.generic | np.ndarray | Tensor) else value for value in values]
     types = set(map(type, plain))
     if types <= {bool} or types <= {int, float}:
-        try:
-            return np.array(plain)
-        except OverflowError:  # an integer of more than 64 bits
-            pass
+        return np.array(plain)
     return np.fromiter(plain, dtype=object, count=len(plain))

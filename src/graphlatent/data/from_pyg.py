@@ -28,7 +28,7 @@ def read_data(data: Any, *, name: str = "graph") -> list[RawGraph]:
     """
     edge_index, edge_weight = _edges(data, name)
     joined = RawGraph(
-        edge_index=edge_index, num_nodes=_num_nodes(data, name), x=data.x, edge_weight=edge_weight, y=data.y, name=name
+        edge_index=edge_index, num_nodes=_num_nodes(data), x=data.x, edge_weight=edge_weight, y=data.y, name=name
     )
     batch = data.batch
     if batch is None:
@@ -50,17 +50,14 @@ def _edges(data: Any, name: str) -> tuple[Any, Any]:
 
         transposed, value = to_edge_index(data.adj_t)
         return transposed.flip(0), value if value is not None and not bool((value == 1).all()) else None
-    if data.x is None and "num_nodes" not in data:
+    if data.x is None and data.get("num_nodes") is None:
         raise InputError(f"{name} is a PyG Data with neither 'edge_index' nor 'x'. Give it edges, or at least features.")
     return np.zeros((2, 0), dtype=np.int64), None
 
 
-def _num_nodes(data: Any, name: str) -> int:
+def _num_nodes(data: Any) -> int:
     if data.x is not None:
         return int(data.x.shape[0])
     with warnings.catch_warnings():  # PyG warns where it has to count from the edges, which is what we want it to do
         warnings.simplefilter("ignore")
-        count = data.num_nodes
-    if count is None:
-        raise InputError(f"{name} is a PyG Data that does not say how many nodes it has. Set 'num_nodes'.")
-    return int(count)
+        return int(data.num_nodes)

@@ -368,7 +368,9 @@ def _notes(num_merged: int, num_added: int, num_self_loops: int, num_nodes: int,
         notes.append(f"{num_merged:,} duplicate edges were merged (of several weights the largest is kept).")
     if num_self_loops:
         notes.append(f"{num_self_loops:,} nodes have an edge to themselves.")
-    isolated = num_nodes - int(torch.unique(edge_index[:, edge_index[0] != edge_index[1]]).numel())
+    has_neighbour = torch.zeros(num_nodes, dtype=torch.bool)
+    has_neighbour[edge_index[:, edge_index[0] != edge_index[1]].flatten()] = True
+    isolated = num_nodes - int(has_neighbour.sum())
     if isolated and edge_index.shape[1]:
         notes.append(f"{isolated:,} nodes have no neighbour; they are embedded from their own features.")
     return tuple(notes)

@@ -148,9 +148,8 @@ def _numbers(path: Path, *, if_empty: int | None = None) -> Array:
         raise InputError(f"There is no file {path}. A TU data set needs NAME_A.txt and NAME_graph_indicator.txt.")
     if if_empty is not None and path.stat().st_size < 1024 and not path.read_bytes().strip():
         return np.zeros((0, if_empty), dtype=np.int64)
-    options = csv.ReadOptions(autogenerate_column_names=True, block_size=min(path.stat().st_size + 1024, 2**30))
     try:
-        table = csv.read_csv(path, read_options=options)
+        table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read as lines of numbers. The reader says: {str(error).splitlines()[0]}.") from error
     for number, column in enumerate(table.columns, 1):

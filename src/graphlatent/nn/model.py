@@ -36,6 +36,11 @@ class LaGraphModel(nn.Module):
         out: Tensor = self.decoder(hidden, structure)
         return out
 
+    def reconstruct(self, x: Features, structure: Structure, *, decode: bool = False) -> Tensor:
+        """D(E(A, X)), [N, F]. Without `decode`, the decoder runs only where it has statistics to measure; else H, [N, H]."""
+        hidden = self.encode(x, structure)[-1]
+        return self.decode(hidden, structure) if decode or len(self.decoder.norms) else hidden
+
     def pool(self, layers: list[Tensor], graph_id: Tensor, num_graphs: int) -> Tensor:
         """R(H), z of the paper: pooled layers side by side, [B, layers * H]."""
         return readout(layers, graph_id, num_graphs=num_graphs, how=self.pooling)

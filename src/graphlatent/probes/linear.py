@@ -19,7 +19,7 @@ from graphlatent.data.splits import Split
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.probes.logistic import Array, Design, Preprocessing, Scaler, Table, logistic_path
 
-STRENGTHS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+STRENGTHS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 PREPROCESSING: tuple[Preprocessing, ...] = get_args(Preprocessing)
 SELECTION = (
     "Per split, the preprocessing and L2 strength with the highest validation accuracy; among equals the preprocessing named first, "

@@ -150,7 +150,7 @@ def logistic_path(design: Design, target: Tensor, *, num_classes: int, strengths
     """The weights [K, D + 1] for each of several strengths, in their order.
 
     From the largest strength to the smallest, each solution is the start of the next. Dense rows wider than they are many are
-    first expressed in a basis of the space they span: the minimum lies there, since a weight outside it would only be penalised.
+    first expressed in a basis of the space they span: the minimum lies there, since a part of W outside it would only be penalised.
 
     Args:
         design: the prepared training rows.
@@ -168,11 +168,17 @@ def logistic_path(design: Design, target: Tensor, *, num_classes: int, strengths
 
 
 def _narrowed(design: Design) -> tuple[Design, Tensor | None]:
-    """The same rows by their coordinates in an orthonormal basis [n, D] of their span, where that makes them narrower."""
+    """The same rows by their coordinates along their principal axes [R, D], R <= n, where that makes them narrower.
+
+    Axes whose share of the whole is at the level of rounding are left out: against any sensible penalty they move nothing.
+    """
     if not isinstance(design, DenseDesign) or design.rows.shape[1] - 1 <= design.rows.shape[0]:
         return design, None
-    orthonormal, triangular = torch.linalg.qr(design.rows[:, :-1].T)
-    return DenseDesign(torch.cat([triangular.T, design.rows[:, -1:]], dim=1)), orthonormal.T
+    rows, ones = design.rows[:, :-1], design.rows[:, -1:]
+    spread, vectors = torch.linalg.eigh(rows @ rows.T)
+    kept = spread > 1e-13 * spread[-1]
+    length, vectors = spread[kept].sqrt(), vectors[:, kept]
+    return DenseDesign(torch.cat([vectors * length, ones], dim=1)), (vectors / length).T @ rows
 
 
 def fit_logistic(design: Design, target: Tensor, *, num_classes: int, strength: float, start: Tensor | None = None) -> Tensor:

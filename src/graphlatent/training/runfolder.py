@@ -107,7 +107,7 @@ class RunFolder:
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Replace the latest snapshot."""
-        _save_tensors(self.state_path, snapshot.tensors, {"position": snapshot.position, "format": str(FORMAT)})
+        _save_tensors(self.state_path, snapshot.tensors, snapshot.position)
 
     def load_snapshot(self) -> Snapshot | None:
         """The latest snapshot, or None where none was saved before the run stopped."""
@@ -117,14 +117,14 @@ class RunFolder:
         if not self.state_path.is_file():
             return None
         tensors, metadata = _load_tensors(self.state_path)
-        if "position" not in metadata:
+        if metadata is None:
             raise RunFolderError(f"{self.state_path} is not a checkpoint of graphlatent. Start again with --overwrite.")
-        return Snapshot(tensors, metadata["position"])
+        return Snapshot(tensors, metadata)
 
     def finish(self, model_state: Mapping[str, Tensor], history: History) -> None:
         """Write the trained model, and last the manifest that makes the folder complete."""
         write_text(self.path / "history.csv", history.to_csv())
-        _save_tensors(self.path / "model.safetensors", model_state, {"format": str(FORMAT), "graphlatent": __version__})
+        _save_tensors(self.path / "model.safetensors", model_state, json.dumps({"format": FORMAT, "version": __version__}))
         checksums = {name: _sha256(self.path / name) for name in CHECKED}
         write_json(self.path / "manifest.json", {"format": FORMAT, "graphlatent": __version__, "sha256": checksums})
 
@@ -201,23 +201,25 @@ class RunFolder:
             )
 
 
-def _save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+def _save_tensors(path: Path, tensors: Mapping[str, Tensor], about: str) -> None:
+    """Write tensors and one text; a single key, since safetensors writes several in no fixed order."""
     try:
         from safetensors.torch import save_file
     except ImportError as error:
         raise missing_package("safetensors", needed_for="Saving a model") from error
     contiguous = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    write_atomically(path, lambda temporary: save_file(contiguous, str(temporary), metadata=metadata))
+    write_atomically(path, lambda temporary: save_file(contiguous, str(temporary), metadata={"graphlatent": about}))
 
 
-def _load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _load_tensors(path: Path) -> tuple[dict[str, Tensor], str | None]:
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
         raise missing_package("safetensors", needed_for="Loading a model") from error
     try:
         with safe_open(str(path), framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118 - not a dict
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            return tensors, (file.metadata() or {}).get("graphlatent")
     except (SafetensorError, OSError, ValueError) as error:
         raise RunFolderError(f"{path} is truncated or damaged: {error}. Copy it again, or train again.") from error
 
