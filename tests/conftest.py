@@ -43,10 +43,3 @@ def data_root(tmp_path_factory):
         return unpacked
 
     return root_with
-
-
-@pytest.fixture(autouse=True)
-def _no_data_of_the_user(request, monkeypatch, tmp_path):
-    """Tests find no data sets by accident: neither in the user's cache nor under GRAPHLATENT_DATA."""
-    if "data_root" not in request.fixturenames:
-        monkeypatch.setenv("GRAPHLATENT_DATA", str(tmp_path / "no-data"))

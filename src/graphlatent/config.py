@@ -120,12 +120,12 @@ class GraphSettings(Settings):
     """Settings of `GraphLaGraph`. Why these defaults: docs/defaults.md."""
 
     encoder: Encoder = "gin"
-    hidden_dim: HiddenDim = 32
+    hidden_dim: HiddenDim = 128
     num_layers: NumLayers = 3
     decoder_layers: DecoderLayers = 2
     alpha: Alpha = 10.0
     mask_ratio: MaskRatio = 0.05
-    epochs: Epochs = 20
+    epochs: Epochs = 10
     lr: LearningRate = 1e-4
     batch_size: Annotated[int, Range(1), Doc("graphs in a mini-batch")] = 128
     readout: Annotated[Literal["sum", "mean"], Doc("how node rows become one row per graph")] = "sum"
@@ -214,8 +214,11 @@ def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
 
 
 def to_mapping(settings: Settings) -> dict[str, Any]:
-    """Every setting that is not None, as plain values; a custom encoder is written as its class name."""
-    values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings)}
+    """Every setting that is not None, as plain values, for a file; a custom encoder is written as its class name.
+
+    `progress` is left out: it says what the screen shows, not what is computed.
+    """
+    values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if f.name != "progress"}
     if isinstance(values["encoder"], nn.Module):
         values["encoder"] = f"custom:{type(values['encoder']).__qualname__}"
     return {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items() if v is not None}

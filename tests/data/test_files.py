@@ -51,6 +51,15 @@ def test_npz_and_tu_folder(tmp_path):
         assert [g.num_nodes for g in read_path(folder)] == [2, 1]
 
 
+def test_options_for_columns_where_there_are_none(tmp_path):
+    np.savez(tmp_path / "g.npz", x=np.ones(1))
+    (tmp_path / "TOY").mkdir()
+    (tmp_path / "TOY" / "TOY_A.txt").write_text("1, 2\n")
+    for path in (tmp_path / "g.npz", tmp_path / "TOY"):
+        with pytest.raises(InputError, match=r"The options \['label', 'features'\] name columns of tables or attributes of GraphML files"):
+            read_path(path, options=TableOptions(label="y", features=("a",)))
+
+
 def test_what_is_not_accepted(tmp_path):
     accepted = "Accepted are edge tables .* and folders in the TU layout"
     with pytest.raises(InputError, match=f"There is no file or folder .*nothing.csv. Check the path. {accepted}"):

@@ -40,15 +40,15 @@ def demo(
         bar = not quiet and not as_json
         nodes, denoised = _nodes(out / "node", seed, output, bar)
         graphs = _graphs(out / "graph", seed, output, bar)
-        result = {
+        result: dict[str, Any] = {
             "node": {name: _numbers(probe) for name, probe in nodes.items()},
             "graph": {name: _numbers(probe) for name, probe in graphs.items()},
             "distance_to_latent_features": denoised,
-            "seconds": round(time.monotonic() - began, 1),
         }
-        write_json(out / "results.json", result)
-        _report(output, nodes, graphs, denoised, out, result["seconds"])
-        output.result(result)
+        seconds = round(time.monotonic() - began, 1)
+        write_json(out / "results.json", {**result, "seconds": seconds})
+        _report(output, nodes, graphs, denoised, out, seconds)
+        output.result({**result, "seconds": seconds})
 
 
 def _nodes(out: Path, seed: int, output: Output, bar: bool) -> tuple[Rows, dict[str, float]]:

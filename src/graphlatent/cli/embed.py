@@ -39,14 +39,14 @@ def embed(
         given = table_options(source_column, target_column, weight_column, id_column, graph_column, label, features)
         level, _ = run.read_settings()
         estimator = ESTIMATORS[level].load(run_path)
-        graph = read_input(source, nodes, _options(run, given), symmetrize=estimator.symmetrize)
+        graph = read_input(source, nodes, _options(run, given, with_nodes=nodes is not None), symmetrize=estimator.symmetrize)
         embeddings = estimator.embed(graph)
         embeddings.save(out, overwrite=overwrite)
         output.say(f"{embeddings.values.shape[0]:,} embeddings of width {embeddings.values.shape[1]} in {out}")
         output.result({"rows": embeddings.values.shape[0], "embedding_dim": embeddings.values.shape[1], "embeddings": str(out)})
 
 
-def _options(run: RunFolder, given: TableOptions) -> TableOptions:
+def _options(run: RunFolder, given: TableOptions, *, with_nodes: bool) -> TableOptions:
     """What was given now, or else what the training was given."""
     default = TableOptions()
     if given != default or not (run.path / "results.json").is_file():
@@ -55,4 +55,8 @@ def _options(run: RunFolder, given: TableOptions) -> TableOptions:
     if not isinstance(reading, dict):
         return given
     known = {k: v for k, v in reading.items() if k in vars(default)}
-    return TableOptions(**{**known, "features": None if known.get("features") is None else tuple(known["features"])})
+    features = known.pop("features", None)
+    label = known.pop("label", None)
+    if not with_nodes:
+        return TableOptions(**known)
+    return TableOptions(**known, label=label, features=None if features is None else tuple(features))

@@ -74,7 +74,7 @@ def _show(output: Output, source: str, facts: dict[str, Any]) -> None:
         elif isinstance(value, list):
             text = "\n".join(str(v) for v in value) or "none"
         else:
-            text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+            text = _cell(value)
         rows.append([key.replace("_", " "), text])
     if not output.as_json:
         from rich.table import Table
@@ -112,13 +112,15 @@ def list_data(
         for entry in DATASETS:
             rows.append({"name": entry.name, "level": entry.level, "at_hand": is_present(entry, where), **_sizes(entry)})
         columns = list(rows[0])
-        output.table(f"data sets, root {where}", columns, [[_cell(row[c]) for c in columns] for row in rows])
+        output.table(f"data sets, root {where}", [c.replace("_", " ") for c in columns], [[_cell(row[c]) for c in columns] for row in rows])
         output.result({"root": str(where), "datasets": rows})
 
 
 def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.6g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

@@ -44,12 +44,19 @@ def read_path(path: str | Path, *, nodes: Any = None, options: TableOptions | No
     if path.suffix.lower() == ".graphml":
         return read_graphml(path, options=options)
     if path.suffix.lower() == ".npz":
+        _refuse_columns(path, options)
         return [read_npz(path)]
     raise InputError(f"{path} is of no kind that can be read. Accepted are {ACCEPTED}.")
 
 
+def _refuse_columns(path: Path, options: TableOptions | None) -> None:
+    if options is not None and options.named_columns:
+        raise InputError(f"The options {options.named_columns} name columns of tables or attributes of GraphML files; {path} has none.")
+
+
 def _read_folder(folder: Path, options: TableOptions | None) -> list[RawGraph]:
     if find_tu(folder) is not None:
+        _refuse_columns(folder, options)
         return read_tu(folder)
     files = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".graphml")
     if not files:

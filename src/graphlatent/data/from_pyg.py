@@ -50,7 +50,7 @@ def _edges(data: Any, name: str) -> tuple[Any, Any]:
 
         transposed, value = to_edge_index(data.adj_t)
         return transposed.flip(0), value if value is not None and not bool((value == 1).all()) else None
-    if data.x is None and data.get("num_nodes") is None:
+    if data.x is None and data.to_dict().get("num_nodes") is None:
         raise InputError(f"{name} is a PyG Data with neither 'edge_index' nor 'x'. Give it edges, or at least features.")
     return np.zeros((2, 0), dtype=np.int64), None
 

@@ -51,11 +51,10 @@ class _Request:
         """Raise where something was said that means nothing for graphs of this kind."""
         if self.nodes is not None:
             raise InputError(f"'nodes' is the node table that goes with an edge table; {kind} brings its own nodes. Leave 'nodes' out.")
-        if self.node_attributes is not None or self.weight is not None:
-            raise InputError(
-                f"'node_attributes' and 'weight' name attributes of NetworkX graphs, GraphML files and tables; {kind} has none. "
-                "Leave them out."
-            )
+        named = ["node_attributes"] * (self.node_attributes is not None) + ["weight"] * (self.weight is not None)
+        named += [name for name in self.options.named_columns if name not in named]
+        if named:
+            raise InputError(f"{named} name attributes or columns of NetworkX graphs, GraphML files and tables; {kind} has none.")
 
 
 def read_graphs(
@@ -179,6 +178,6 @@ def _unknown(source: Any, name: str) -> str:
         hint = " A dense array alone is not enough: pass (edge_index, x), or for an adjacency scipy.sparse.csr_matrix(array)."
     elif isinstance(source, list):
         hint = " A list is several graphs: for one graph pass the tuple (edge_index, x)."
-    elif hasattr(source, "__iter__"):
+    elif hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
         hint = " To give several graphs, pass list(...) of it."
     return f"{name} is of type {type(source).__name__}, which is no graph that can be read.{hint} Accepted are {ACCEPTED}."

@@ -136,7 +136,7 @@ def latent_graph_set(
     min_nodes: int = 10,
     max_nodes: int = 40,
     feature_dim: int = 16,
-    rewire_ratio: float = 0.2,
+    rewire_ratio: float = 0.1,
     sigma: float = 0.5,
     seed: int = 0,
 ) -> LatentGraphSet:

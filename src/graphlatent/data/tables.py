@@ -56,6 +56,12 @@ class TableOptions:
             raise InputError(f"TableOptions: column {self.label!r} is the label and cannot be a feature too. Take it out of 'features'.")
 
 
+    @property
+    def named_columns(self) -> list[str]:
+        """The options that ask for particular columns, for sources that have none to refuse."""
+        return [name for name in ("weight", "label", "features") if getattr(self, name) is not None]
+
+
 @dataclass(frozen=True, eq=False)
 class _Numbered:
     """The graphs of the tables side by side, nodes and edges numbered.

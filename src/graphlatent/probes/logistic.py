@@ -201,6 +201,7 @@ def fit_logistic(design: Design, target: Tensor, *, num_classes: int, strength: 
     for _ in range(_MAX_STEPS):
         share = torch.softmax(logits, 0)
         gradient = design.pull(share - one_hot) / target.numel() + penalty * weights
+        gradient[:, -1] -= gradient[:, -1].mean()  # zero but for rounding: a bias common to all classes changes nothing
         step = _newton_step(design, share, gradient, penalty, power)
         decrement = -float((gradient * step).sum())
         slope, size = design.logits(step), 1.0

@@ -191,7 +191,7 @@ class RunFolder:
         new = to_mapping(settings)
         differences = [f"level: {old_level} in the run, {level} now"] if old_level != level else []
         if not differences:
-            changed = [key for key in {**old, **new} if key != "progress" and old.get(key) != new.get(key)]
+            changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
             differences = [f"{key}: {old.get(key)!r} in the run, {new.get(key)!r} now" for key in changed]
         if self.read_json("versions.json").get("input") != fingerprint:
             differences.append("the input graph: its fingerprint is another one than the run's")
