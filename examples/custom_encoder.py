@@ -1,6 +1,6 @@
 """Your own encoder: any module that takes (x, edge_index, edge_weight) and returns one row per node.
 
-    python examples/custom_encoder.py
+python examples/custom_encoder.py
 """
 
 import tempfile

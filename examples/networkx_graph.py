@@ -1,6 +1,6 @@
 """Embeddings of a NetworkX graph, with node attributes by name.
 
-    python examples/networkx_graph.py
+python examples/networkx_graph.py
 """
 
 import networkx as nx

@@ -84,7 +84,9 @@ def to_reference(graph: GraphData, mask: MaskedView) -> list[RefGraph]:
     for start, stop in zip(graph.ptr[:-1].tolist(), graph.ptr[1:].tolist(), strict=True):
         inside = [(s - start, t - start, w) for (s, t), w in zip(graph.edge_index.T.tolist(), weights, strict=True) if start <= s < stop]
         chosen = (mask.rows >= start) & (mask.rows < stop)
-        out.append(RefGraph(stop - start, inside, x[start:stop].double(), (mask.rows[chosen] - start).tolist(), mask.values[chosen].double()))
+        out.append(
+            RefGraph(stop - start, inside, x[start:stop].double(), (mask.rows[chosen] - start).tolist(), mask.values[chosen].double())
+        )
     return out
 
 

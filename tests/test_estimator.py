@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from cases import as_sparse, random_graph
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -14,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 from torch import nn
 
+from cases import as_sparse, random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import ConfigError, GraphLatentError, InputError, OutputError, RunFolderError

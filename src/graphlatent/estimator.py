@@ -257,9 +257,7 @@ class LaGraphEstimator(Settings):
             if snapshot is not None:
                 training.restore(snapshot)
             return
-        run.begin(
-            self.level, settings, features=spec.to_dict(), about=versions(settings, device=device, fingerprint=fingerprint)
-        )
+        run.begin(self.level, settings, features=spec.to_dict(), about=versions(settings, device=device, fingerprint=fingerprint))
 
 
 @dataclass(kw_only=True, repr=False, eq=False)

@@ -198,11 +198,7 @@ def test_json_round_trip(spec):
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.floats(-1e6, 1e6), st.booleans(), st.sampled_from(["a", "b", "ä", "", "a b"])), min_size=1, max_size=12
-    )
-)
+@given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.booleans(), st.sampled_from(["a", "b", "ä", "", "a b"])), min_size=1, max_size=12))
 def test_columns_equal_a_loop(rows):
     numbers, truths, texts = zip(*rows, strict=True)
     graph = with_columns(n=list(numbers), t=list(truths), c=list(texts))

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from cases import make_settings, random_graph
 
+from cases import make_settings, random_graph
 from graphlatent.data.batches import FullBatches, GraphBatches, NodeBatches, full_batch
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
 from graphlatent.nn.model import build_model

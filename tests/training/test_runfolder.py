@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cases import make_settings, random_graph
 from safetensors.torch import load_file, save_file
 
+from cases import make_settings, random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph, RunFolder
 from graphlatent.atomic import write_atomically
 from graphlatent.errors import ConfigError, OutputError, RunFolderError
@@ -165,7 +165,8 @@ class TestToml:
         assert read_toml(tmp_path / "c.toml") == (None, {"epochs": 3})
 
     @pytest.mark.parametrize(
-        ("text", "message"), [("epochs = ", "is not valid TOML"), ("a = 1\n[settings]\nb = 2", "either all in a table"), (None, "Cannot read")]
+        ("text", "message"),
+        [("epochs = ", "is not valid TOML"), ("a = 1\n[settings]\nb = 2", "either all in a table"), (None, "Cannot read")],
     )
     def test_bad_files(self, tmp_path, text, message):
         if text is not None:

@@ -160,7 +160,9 @@ def _interruptible() -> Iterator[threading.Event]:
 
 def _summary(facts: dict[str, Any], estimator: LaGraphEstimator) -> str:
     graphs = "1 graph" if facts["graphs"] == 1 else f"{facts['graphs']:,} graphs"
-    return f"{graphs}, {facts['nodes']:,} nodes, {facts['edges']:,} directed edges, features: {facts['features']}; {estimator.epochs} epochs"
+    return (
+        f"{graphs}, {facts['nodes']:,} nodes, {facts['edges']:,} directed edges, features: {facts['features']}; {estimator.epochs} epochs"
+    )
 
 
 def _result(

@@ -70,9 +70,7 @@ def _key(edge_index: Tensor, num_nodes: int) -> Tensor:
     return edge_index[0] * num_nodes + edge_index[1]
 
 
-def _with_reverse(
-    edge_index: Tensor, edge_weight: Tensor | None, which: Tensor | None, num_nodes: int
-) -> tuple[Tensor, Tensor | None]:
+def _with_reverse(edge_index: Tensor, edge_weight: Tensor | None, which: Tensor | None, num_nodes: int) -> tuple[Tensor, Tensor | None]:
     """The clean edges together with the reverse of those in `which`, bool [E] (None: of all)."""
     chosen = edge_index if which is None else edge_index[:, which]
     chosen_weight = edge_weight if which is None or edge_weight is None else edge_weight[which]

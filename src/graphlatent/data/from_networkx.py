@@ -14,9 +14,7 @@ from graphlatent.errors import InputError
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-def read_networkx(
-    graph: Any, *, node_attributes: Sequence[str] | None = None, weight: str | None = None, name: str = "graph"
-) -> RawGraph:
+def read_networkx(graph: Any, *, node_attributes: Sequence[str] | None = None, weight: str | None = None, name: str = "graph") -> RawGraph:
     """The graph, nodes in the order of `graph.nodes`, their names kept.
 
     Args:

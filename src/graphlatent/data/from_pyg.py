@@ -27,9 +27,7 @@ def read_data(data: Any, *, name: str = "graph") -> list[RawGraph]:
         InputError: where there is neither an edge nor a node to be found, or the batch vector is not ascending.
     """
     edge_index, edge_weight = _edges(data, name)
-    joined = RawGraph(
-        edge_index=edge_index, num_nodes=_num_nodes(data), x=data.x, edge_weight=edge_weight, y=data.y, name=name
-    )
+    joined = RawGraph(edge_index=edge_index, num_nodes=_num_nodes(data), x=data.x, edge_weight=edge_weight, y=data.y, name=name)
     batch = data.batch
     if batch is None:
         return [joined]

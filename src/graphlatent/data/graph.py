@@ -242,9 +242,7 @@ def _checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
                 f"{tuple(features.shape)}. For a single feature per node pass x[:, None]."
             )
     if features.shape[0] != graph.num_nodes:
-        raise InputError(
-            f"{graph.name}: features must have one row per node. Got {features.shape[0]} rows for {graph.num_nodes} nodes."
-        )
+        raise InputError(f"{graph.name}: features must have one row per node. Got {features.shape[0]} rows for {graph.num_nodes} nodes.")
     if features.shape[1] == 0:
         raise InputError(f"{graph.name}: features have no columns. Leave them out to use node degrees as features.")
     values = features.value if isinstance(features, SparseMatrix) else features

@@ -55,7 +55,6 @@ class TableOptions:
         if self.label is not None and self.label in (self.features or ()):
             raise InputError(f"TableOptions: column {self.label!r} is the label and cannot be a feature too. Take it out of 'features'.")
 
-
     @property
     def named_columns(self) -> list[str]:
         """The options that ask for particular columns, for sources that have none to refuse."""

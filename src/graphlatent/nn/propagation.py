@@ -29,9 +29,7 @@ def gcn_matrix(edges: EdgeList) -> SparseMatrix:
     value = torch.cat([weight, weight.new_ones(added.numel())])
     degree = torch.zeros(edges.num_nodes, dtype=torch.float64, device=value.device).index_add(0, row, value)
     scale = torch.where(degree > 0, degree, 1.0).rsqrt() * (degree > 0)
-    return SparseMatrix.from_coo(
-        row, col, scale[row] * value * scale[col], (edges.num_nodes, edges.num_nodes), symmetric=edges.undirected
-    )
+    return SparseMatrix.from_coo(row, col, scale[row] * value * scale[col], (edges.num_nodes, edges.num_nodes), symmetric=edges.undirected)
 
 
 def gin_matrix(edges: EdgeList) -> SparseMatrix:

@@ -28,7 +28,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Table: TypeAlias = Tensor | SparseMatrix
 Preprocessing: TypeAlias = Literal["none", "row", "standard"]
 
-_TOLERANCE = 1e-7  # of the Newton decrement: twice the distance of the mean loss from its minimum, before the last step
+_TOLERANCE = 1e-6  # of the Newton decrement, twice the distance of the mean loss from its minimum; the step then taken all but closes it
 _MAX_STEPS, _MAX_INNER = 100, 1000
 
 
@@ -235,13 +235,13 @@ def _newton_step(design: Design, share: Tensor, gradient: Tensor, penalty: Tenso
     size = float((residual * direction).sum())
     enough = size * min(0.03, size**0.5) ** 2
     for _ in range(_MAX_INNER):
-        if size <= enough:
+        if not size > enough:
             break
         change = share * design.logits(direction)
         change = change - share * change.sum(0)
         curved = design.pull(change) / share.shape[1] + penalty * direction
         curvature = float((direction * curved).sum())
-        if curvature <= 0:  # nothing but rounding is left
+        if not curvature > 0:  # nothing but rounding is left
             break
         step = step + (size / curvature) * direction
         residual = residual - (size / curvature) * curved

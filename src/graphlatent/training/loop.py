@@ -98,9 +98,7 @@ class Training:
             group["lr"] = lr
         while self.step < len(plan):
             batch = self.batches.take(plan[self.step])
-            self.terms.append(
-                training_step(self.model, batch, self.settings, optimizer=self.optimizer, generator=self.mask_generator)
-            )
+            self.terms.append(training_step(self.model, batch, self.settings, optimizer=self.optimizer, generator=self.mask_generator))
             self.step += 1
             if self.step < len(plan):
                 self._save_or_stop(hooks)

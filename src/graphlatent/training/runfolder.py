@@ -134,7 +134,7 @@ class RunFolder:
             raise RunFolderError(f"{self.path} is not a run folder of graphlatent: it has no config.toml.")
         level, values = read_toml(self.path / "config.toml")
         if level not in ("node", "graph"):
-            raise RunFolderError(f"{self.path / 'config.toml'} does not say level = \"node\" or \"graph\".")
+            raise RunFolderError(f'{self.path / "config.toml"} does not say level = "node" or "graph".')
         return level, values
 
     def read_json(self, name: str) -> dict[str, Any]:
