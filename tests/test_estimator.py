@@ -82,7 +82,7 @@ class TestConventions:
 
     @pytest.mark.parametrize("method", ["transform", "embed", "save", "get_feature_names_out"])
     def test_not_fitted(self, method):
-        with pytest.raises(NotFittedError, match="This NodeLaGraph is not fitted yet. Call 'fit' with a graph") as caught:
+        with pytest.raises(NotFittedError, match=r"This NodeLaGraph is not fitted yet. Call 'fit' with a graph") as caught:
             getattr(node(), method)(random_graph([3]))
         assert isinstance(caught.value, GraphLatentError)
 
@@ -302,7 +302,7 @@ class TestSaving:
     def test_an_existing_folder_is_refused(self, tmp_path):
         fitted = node().fit(random_graph([6]))
         fitted.save(tmp_path / "model")
-        with pytest.raises(OutputError, match="exists already. Choose another path, or allow replacing it"):
+        with pytest.raises(OutputError, match=r"exists already. Choose another path, or allow replacing it"):
             fitted.save(tmp_path / "model")
         assert fitted.save(tmp_path / "model", overwrite=True).is_dir()
 

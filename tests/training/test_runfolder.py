@@ -81,7 +81,7 @@ class TestDamage:
 
     def test_unfinished(self, saved):
         (saved / "manifest.json").unlink()
-        with pytest.raises(RunFolderError, match="holds an unfinished run. Finish it with 'graphlatent train"):
+        with pytest.raises(RunFolderError, match=r"holds an unfinished run. Finish it with 'graphlatent train"):
             NodeLaGraph.load(saved)
 
     def test_not_a_run_folder(self, tmp_path):
@@ -199,7 +199,8 @@ level, folder = sys.argv[1:]
 run = RunFolder(folder)
 hooks = Hooks(save_due=lambda: True, save=run.save_snapshot, on_epoch=lambda p: print(p.epoch, flush=True))
 if level == "node":
-    estimator = NodeLaGraph(hidden_dim=16, epochs=20, batching="nodes", nodes_per_step=60, steps_per_epoch=3, schedule="cosine", device="cpu")
+    values = dict(batching="nodes", nodes_per_step=60, steps_per_epoch=3, schedule="cosine")
+    estimator = NodeLaGraph(hidden_dim=16, epochs=20, device="cpu", **values)
     estimator.fit(random_graph([120], density=0.05), run=run, hooks=hooks)
 else:
     estimator = GraphLaGraph(hidden_dim=8, epochs=20, batch_size=8, weight_decay=0.01, device="cpu")

@@ -108,9 +108,7 @@ def list_data(
     """List the data sets of the paper that can be used by name, and which are at hand."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         where = root or data_root()
-        rows = []
-        for entry in DATASETS:
-            rows.append({"name": entry.name, "level": entry.level, "at_hand": is_present(entry, where), **_sizes(entry)})
+        rows = [{"name": entry.name, "level": entry.level, "at_hand": is_present(entry, where), **_sizes(entry)} for entry in DATASETS]
         columns = list(rows[0])
         output.table(f"data sets, root {where}", [c.replace("_", " ") for c in columns], [[_cell(row[c]) for c in columns] for row in rows])
         output.result({"root": str(where), "datasets": rows})

@@ -1,0 +1,119 @@
+"""What holds for the tree as a whole."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import graphlatent
+
+SOURCE = Path(graphlatent.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+# The flow of docs/architecture.md: a module may import from its own stage and from earlier ones.
+STAGES = [
+    ["_version", "errors", "atomic", "config"],
+    ["data"],
+    ["masking"],
+    ["nn"],
+    ["two_view"],
+    ["objective"],
+    ["training"],
+    ["embedding"],
+    ["estimator"],
+    ["probes"],
+    ["report"],
+    ["cli", "__main__"],
+]
+
+
+def stage(module: str) -> int:
+    name = module.split(".")[1] if "." in module else "__init__"
+    return next((i for i, names in enumerate(STAGES) if name in names), len(STAGES))
+
+
+def imports(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    found = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
+    found |= {alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names}
+    return found
+
+
+def module_of(path: Path) -> str:
+    return ".".join(["graphlatent", *path.relative_to(SOURCE).with_suffix("").parts])
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.name != "__init__.py" or p.parent != SOURCE], ids=module_of)
+def test_imports_point_backwards_along_the_flow(path):
+    own = stage(module_of(path))
+    ahead = [m for m in imports(path) if m.startswith("graphlatent") and stage(m) > own]
+    assert not ahead
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_files_stay_small_and_have_a_docstring(path):
+    text = path.read_text()
+    assert text.count("\n") <= 400
+    assert ast.get_docstring(ast.parse(text))
+
+
+def test_everything_public_is_tested():
+    tests = "\n".join(p.read_text() for p in Path(__file__).parent.rglob("test_*.py") if p != Path(__file__))
+    assert [name for name in graphlatent.__all__ if name not in tests] == []
+
+
+def test_everything_public_is_there_and_documented():
+    for name in graphlatent.__all__:
+        value = getattr(graphlatent, name)
+        assert isinstance(value, str) or value.__doc__
+
+
+BLOCKED = """
+import sys, importlib.abc
+class Block(importlib.abc.MetaPathFinder):
+    names = {"sklearn", "pandas", "pyarrow", "networkx", "typer", "rich", "matplotlib", "safetensors"}
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in self.names:
+            raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Block())
+"""
+
+
+def run_blocked(code: str) -> str:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", BLOCKED + code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_and_training_need_only_torch_numpy_and_scipy():
+    out = run_blocked("""
+import numpy as np, graphlatent
+edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+print(graphlatent.NodeLaGraph(epochs=2, hidden_dim=4).fit_transform((edges, np.eye(3))).shape)
+print(graphlatent.GraphLaGraph(epochs=2, hidden_dim=4).fit_transform([(edges, np.eye(3))] * 3).shape)
+""")
+    assert out.split("\n")[:2] == ["(3, 4)", "(3, 12)"]
+
+
+def test_what_is_missing_is_said():
+    out = run_blocked("""
+import numpy as np, graphlatent
+from graphlatent.errors import MissingDependencyError
+edges = np.array([[0, 1], [1, 0]])
+model = graphlatent.NodeLaGraph(epochs=1, hidden_dim=4).fit((edges, np.eye(2)))
+rows = model.embed((edges, np.eye(2)))
+for use in (lambda: model.save("/tmp/never"), rows.to_pandas, rows.to_arrow):
+    try:
+        use()
+    except MissingDependencyError as error:
+        print(error)
+try:
+    graphlatent.NodeLaGraph().transform((edges, np.eye(2)))
+except graphlatent.GraphLatentError as error:
+    print(type(error).__name__)
+""")
+    assert "Saving a model needs the package 'safetensors'. Install it with: pip install safetensors" in out
+    assert "pip install pandas" in out and "pip install pyarrow" in out and "NotFittedError" in out
