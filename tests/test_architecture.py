@@ -20,7 +20,9 @@ STAGES = [
     ["masking"],
     ["nn"],
     ["two_view"],
+    ["reconstruction"],
     ["objective"],
+    ["engine"],
     ["training"],
     ["embedding"],
     ["estimator"],
@@ -78,30 +80,35 @@ for name in ("sklearn", "pandas", "pyarrow", "networkx", "typer", "rich", "matpl
 """
 
 
-def run_blocked(code: str) -> str:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", BLOCKED + code], capture_output=True, text=True, check=False)
+def run_blocked(code: str, folder: Path) -> str:
+    command = [sys.executable, "-W", "error", "-c", BLOCKED + code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_import_and_training_need_only_torch_numpy_and_scipy():
-    out = run_blocked("""
+def test_import_and_training_need_only_torch_numpy_and_scipy(tmp_path):
+    out = run_blocked(
+        """
 import numpy as np, graphlatent
 edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
 print(graphlatent.NodeLaGraph(epochs=2, hidden_dim=4).fit_transform((edges, np.eye(3))).shape)
 print(graphlatent.GraphLaGraph(epochs=2, hidden_dim=4).fit_transform([(edges, np.eye(3))] * 3).shape)
-""")
+""",
+        tmp_path,
+    )
     assert out.split("\n")[:2] == ["(3, 4)", "(3, 12)"]
 
 
-def test_what_is_missing_is_said():
-    out = run_blocked("""
+def test_what_is_missing_is_said(tmp_path):
+    out = run_blocked(
+        """
 import numpy as np, graphlatent
 from graphlatent.errors import MissingDependencyError
 edges = np.array([[0, 1], [1, 0]])
 model = graphlatent.NodeLaGraph(epochs=1, hidden_dim=4).fit((edges, np.eye(2)))
 rows = model.embed((edges, np.eye(2)))
-for use in (lambda: model.save("/tmp/never"), rows.to_pandas, rows.to_arrow):
+for use in (lambda: model.save("never"), rows.to_pandas, rows.to_arrow):
     try:
         use()
     except MissingDependencyError as error:
@@ -110,6 +117,9 @@ try:
     graphlatent.NodeLaGraph().transform((edges, np.eye(2)))
 except graphlatent.GraphLatentError as error:
     print(type(error).__name__)
-""")
+""",
+        tmp_path,
+    )
+    assert list(tmp_path.iterdir()) == []  # nothing half-written
     assert "Saving a model needs the package 'safetensors'. Install it with: pip install safetensors" in out
     assert "pip install pandas" in out and "pip install pyarrow" in out and "NotFittedError" in out

@@ -90,6 +90,7 @@ class Settings:
     symmetrize: Annotated[bool, Doc("read every edge in both directions")] = True
     device: Annotated[str, Doc("'auto' (a GPU where there is one), 'cpu', 'cuda', 'cuda:1' ...")] = "auto"
     random_state: Annotated[int, Range(0, 2**31 - 1), Doc("seed of initial weights, masks and batches")] = 0
+    engine: Annotated[Literal["auto", "general"], Doc("'auto': the fastest exact way; 'general': two plain runs, for checking")] = "auto"
     progress: Annotated[bool, Doc("show a progress bar (in a terminal)")] = False
     loss_reduction: Annotated[Literal["sum", "mean"] | None, Doc("squared norms over features: paper 'sum', released 'mean'")] = None
     last_norm: Annotated[bool | None, Doc("batch norm after the last encoder layer: paper no, released yes")] = None

@@ -21,7 +21,7 @@ from torch import nn
 
 from graphlatent.atomic import refuse_existing
 from graphlatent.config import GraphSettings, NodeSettings, Settings, from_mapping, resolve
-from graphlatent.data.batches import Batch, BatchSource, FullBatches, GraphBatches, NodeBatches, full_batch
+from graphlatent.data.batches import Batch, BatchSource, FullBatches, GraphBatches, NodeBatches, full_batch, with_constants
 from graphlatent.data.features import FeatureSpec, encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.inputs import read_graphs
@@ -245,6 +245,8 @@ class LaGraphEstimator(Settings):
             settings = dataclasses.replace(settings, encoder=copy.deepcopy(own))
         model = build_model(settings, in_dim=spec.width, generator=seeded(settings.random_state, 0)).to(device)
         everything = full_batch(graph, prepare=model.prepare, device=device)
+        if settings.engine == "auto":
+            everything = with_constants(everything)
         return Training(model, self._batches(everything, graph, settings, model), settings, device=device), everything
 
     def _begin_or_resume(

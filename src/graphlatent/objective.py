@@ -11,17 +11,22 @@ reconstruction, KL invariance; and the denoising autoencoder of section 3.1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphlatent.config import GraphSettings, Settings
-from graphlatent.data.batches import Batch
+from graphlatent.data.batches import Batch, with_constants
 from graphlatent.data.sparse import SparseMatrix, take_rows
 from graphlatent.errors import InputError
 from graphlatent.masking import MaskedView
+from graphlatent.nn.decoders import MLPDecoder
 from graphlatent.nn.model import LaGraphModel
+from graphlatent.reconstruction import blocked_error, gram_error
 from graphlatent.two_view import Views
+
+Reconstruct: TypeAlias = Literal["output", "gram", "blocks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,22 +80,36 @@ def safe_sqrt(value: Tensor) -> Tensor:
     return torch.where(positive, torch.sqrt(torch.where(positive, value, torch.ones_like(value))), torch.zeros_like(value))
 
 
-def loss_sums(model: LaGraphModel, batch: Batch, mask: MaskedView, views: Views, settings: Settings) -> LossSums:
-    """The terms of the objective that `settings` names, for both views of one batch."""
+def loss_sums(
+    model: LaGraphModel, batch: Batch, mask: MaskedView, views: Views, settings: Settings, *, how: Reconstruct = "output"
+) -> LossSums:
+    """The terms of the objective that `settings` names, for both views of one batch.
+
+    Args:
+        model: decodes and pools.
+        batch: the plain graph.
+        mask: the masked rows.
+        views: what the encoder made of both.
+        settings: `objective`, `invariance_on`, `loss_reduction`.
+        how: 'output' decodes every row and compares it with its features, the specification; 'gram' and 'blocks' give the same squared
+            error of a decoder that ends in a linear layer without the N x F output (reconstruction.py).
+    """
     mean = settings.loss_reduction == "mean"
     if settings.objective == "denoise":
         reconstruction, count = _denoising(model, batch, mask, views, mean)
         return LossSums(reconstruction, count, reconstruction.new_zeros(()), 0.0)
-    output = model.decode(views.plain[-1], batch.structure)
     cross_entropy = settings.objective.startswith("ce-")
-    reconstruction, count = _reconstruction(output, batch, cross_entropy, mean)
+    output = model.decode(views.plain[-1], batch.structure) if how == "output" else None
+    if output is None:
+        reconstruction, count = _implicit_reconstruction(model, batch, views, how, mean)
+    else:
+        reconstruction, count = _reconstruction(output, batch, cross_entropy, mean)
     if settings.objective.endswith("-output"):
-        masked_output = model.decode(views.masked[-1], batch.structure)
         rows = _compared_rows(batch, mask, settings)
+        plain = _decoded(model, batch, views.plain[-1], rows) if output is None else _at(output, rows)
+        masked = _decoded_masked(model, batch, views, rows)
         if cross_entropy:
-            divergence = _kl(_at(output, rows), _at(masked_output, rows)).sum()
-            return LossSums(reconstruction, count, divergence, float(_num_rows(batch, rows)), rooted=False)
-        plain, masked = _at(output, rows), _at(masked_output, rows)
+            return LossSums(reconstruction, count, _kl(plain, masked).sum(), float(plain.shape[0]), rooted=False)
     elif isinstance(settings, GraphSettings):
         plain = model.pool(views.plain, batch.graph_id, batch.num_graphs)
         masked = model.pool(views.masked, batch.graph_id, batch.num_graphs)
@@ -98,7 +117,8 @@ def loss_sums(model: LaGraphModel, batch: Batch, mask: MaskedView, views: Views,
         return LossSums(reconstruction, count, (plain - masked).square().sum(), float(compared))
     else:
         rows = _compared_rows(batch, mask, settings)
-        plain, masked = _at(views.plain[-1], rows), _at(views.masked[-1], rows)
+        plain = _at(views.plain[-1], rows)
+        masked = _at(views.masked[-1], rows) if views.masked_rows is None else views.masked_rows
     compared = plain.numel() if mean else plain.shape[0]
     return LossSums(reconstruction, count, (plain - masked).square().sum(), float(compared))
 
@@ -118,21 +138,60 @@ def check_features(x: Tensor | SparseMatrix, settings: Settings) -> None:
         )
 
 
+def row_weights(batch: Batch, *, mean: bool) -> Tensor:
+    """What each row's error counts, [N]: 1 / |V_i|, or 1 where everything is averaged alike; 0 for rows that do not count."""
+    dtype = batch.x.dtype
+    if mean:
+        weight = torch.ones(batch.num_nodes, dtype=dtype, device=batch.graph_id.device)
+    else:
+        weight = (1.0 / batch.graph_size.clamp(min=1).to(dtype))[batch.graph_id]
+    return weight if batch.counts is None else weight * batch.counts
+
+
 def _reconstruction(output: Tensor, batch: Batch, cross_entropy: bool, mean: bool) -> tuple[Tensor, float]:
     error = _cross_entropy(output, batch.x) if cross_entropy else _squared_error(output, batch.x)  # [N]
-    size = batch.graph_size
-    if batch.counts is not None:
-        error = error * batch.counts
-    if mean:
-        num_rows = float(batch.num_nodes if batch.counts is None else int(size.sum()))
-        return error.sum(), num_rows if cross_entropy else num_rows * output.shape[1]
-    weight = 1.0 / size.clamp(min=1).to(error.dtype)
-    return (error * weight[batch.graph_id]).sum(), float(batch.num_graphs)
+    return (error * row_weights(batch, mean=mean)).sum(), _divisor(batch, mean, columns=1 if cross_entropy else output.shape[1])
+
+
+def _implicit_reconstruction(model: LaGraphModel, batch: Batch, views: Views, how: Reconstruct, mean: bool) -> tuple[Tensor, float]:
+    decoder = model.decoder
+    assert isinstance(decoder, MLPDecoder)
+    hidden, last = decoder.body(views.plain[-1]), decoder.linears[-1]
+    assert isinstance(last, nn.Linear)
+    weight = row_weights(batch, mean=mean)
+    if how == "blocks":
+        error = blocked_error(hidden, last.weight, last.bias, batch.x, row_weight=weight)
+    else:
+        energy = batch.row_energy if batch.row_energy is not None else with_constants(batch).row_energy
+        assert energy is not None
+        error = gram_error(hidden, last.weight, last.bias, batch.x, row_weight=weight, row_energy=energy)
+    return error, _divisor(batch, mean, columns=batch.x.shape[1])
+
+
+def _divisor(batch: Batch, mean: bool, *, columns: int) -> float:
+    if not mean:
+        return float(batch.num_graphs)
+    return float(columns * (batch.num_nodes if batch.counts is None else int(batch.counts.sum())))
+
+
+def _decoded(model: LaGraphModel, batch: Batch, hidden: Tensor, rows: Tensor | None) -> Tensor:
+    """D(H) on some rows: only the last linear layer can be cut to them."""
+    decoder = model.decoder
+    if isinstance(decoder, MLPDecoder) and not decoder.relu_output:
+        out: Tensor = decoder.linears[-1](_at(decoder.body(hidden), rows))
+        return out
+    return _at(model.decode(hidden, batch.structure), rows)
+
+
+def _decoded_masked(model: LaGraphModel, batch: Batch, views: Views, rows: Tensor | None) -> Tensor:
+    if views.masked_rows is not None:
+        return model.decode(views.masked_rows, batch.structure)
+    return _decoded(model, batch, views.masked[-1], rows)
 
 
 def _denoising(model: LaGraphModel, batch: Batch, mask: MaskedView, views: Views, mean: bool) -> tuple[Tensor, float]:
     """Masked nodes reconstructed from the masked view: eq. 9 over |V_i|, averaged over graphs as Algorithm 1 does."""
-    output = model.decode(views.masked[-1], batch.structure)[mask.rows]
+    output = _decoded_masked(model, batch, views, mask.rows)
     error = _squared_error(output, take_rows(batch.x, mask.rows))
     if mean:
         return error.sum(), float(output.numel())
@@ -149,10 +208,6 @@ def _compared_rows(batch: Batch, mask: MaskedView, settings: Settings) -> Tensor
 
 def _at(rows: Tensor, index: Tensor | None) -> Tensor:
     return rows if index is None else rows[index]
-
-
-def _num_rows(batch: Batch, index: Tensor | None) -> int:
-    return batch.num_nodes if index is None else int(index.numel())
 
 
 def _squared_error(output: Tensor, x: Tensor | SparseMatrix) -> Tensor:

@@ -57,6 +57,8 @@ class Batch:
         num_graphs: B.
         node_id: row of each node in the training set, int64 [N].
         counts: rows that may be masked and counted, bool [N]; None means all.
+        row_energy: ||x_v||^2 of each row, [N], where it was made ahead (`with_constants`).
+        propagated: structure @ x, [N, F], where it was made ahead.
     """
 
     x: Tensor | SparseMatrix
@@ -65,6 +67,8 @@ class Batch:
     num_graphs: int
     node_id: Tensor
     counts: Tensor | None = None
+    row_energy: Tensor | None = None
+    propagated: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -102,6 +106,17 @@ def full_batch(graph: GraphData, *, prepare: Prepare, device: torch.device, dtyp
     return Batch(x, structure, graph.graph_of_node.to(device), graph.num_graphs, torch.arange(graph.num_nodes, device=device))
 
 
+def with_constants(batch: Batch) -> Batch:
+    """The batch with what no step changes: the rows' squared norms and, for dense features, their first propagation."""
+    x, structure = batch.x, batch.structure
+    if isinstance(x, SparseMatrix):
+        energy = torch.zeros(x.shape[0], dtype=x.dtype, device=x.device).index_add(0, x.row, x.value.square())
+    else:
+        energy = x.square().sum(1)
+    propagated = structure.matmul(x) if isinstance(structure, SparseMatrix) and isinstance(x, Tensor) else None
+    return replace(batch, row_energy=energy, propagated=propagated)
+
+
 class FullBatches:
     """One step an epoch over everything; `steps_per_epoch` repeats it (each with its own mask)."""
 
@@ -123,7 +138,7 @@ class NodeBatches:
     def __init__(
         self, graph: GraphData, *, nodes_per_step: int, steps_per_epoch: int, prepare: Prepare, device: torch.device, dtype: torch.dtype
     ) -> None:
-        self.everything = full_batch(graph, prepare=_plain_edges, device=device, dtype=dtype)
+        self.everything = with_constants(full_batch(graph, prepare=_plain_edges, device=device, dtype=dtype))
         self.nodes_per_step = min(nodes_per_step, graph.num_nodes)
         self.steps_per_epoch = steps_per_epoch
         self.prepare = prepare
@@ -151,7 +166,9 @@ class NodeBatches:
         weight = None if edges.edge_weight is None else edges.edge_weight[pick[inside]]
         structure = self.prepare(EdgeList(edge_index, weight, index.numel(), edges.undirected)).to(index.device, self.everything.x.dtype)
         present, graph_id = torch.unique(self.everything.graph_id[index], return_inverse=True)
-        return Batch(take_rows(self.everything.x, index), structure, graph_id, present.numel(), index)
+        energy = self.everything.row_energy
+        assert energy is not None
+        return Batch(take_rows(self.everything.x, index), structure, graph_id, present.numel(), index, row_energy=energy[index])
 
 
 class GraphBatches:
@@ -182,7 +199,16 @@ class GraphBatches:
             cut: Structure = _moved(structure.rows(nodes), shift[graph_id], structure.symmetric)
         else:
             cut = self._edges(structure, index, shift, nodes.numel())
-        return Batch(take_rows(self.everything.x, nodes), cut, graph_id, index.numel(), nodes)
+        energy, propagated = self.everything.row_energy, self.everything.propagated
+        return Batch(
+            take_rows(self.everything.x, nodes),
+            cut,
+            graph_id,
+            index.numel(),
+            nodes,
+            row_energy=None if energy is None else energy[nodes],
+            propagated=None if propagated is None else propagated[nodes],  # graphs are whole, so rows stay what they are
+        )
 
     def _edges(self, edges: EdgeList, index: Tensor, shift: Tensor, num_nodes: int) -> EdgeList:
         begin, end = self.edge_ptr[index], self.edge_ptr[index + 1]

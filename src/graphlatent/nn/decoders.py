@@ -43,10 +43,14 @@ class MLPDecoder(nn.Module):
 
     def forward(self, hidden: Tensor, structure: Structure) -> Tensor:  # noqa: ARG002 - row-wise: needs no edges
         """Reconstructed features, [N, F]."""
+        out: Tensor = self.linears[-1](self.body(hidden))
+        return torch.relu(out) if self.relu_output else out
+
+    def body(self, hidden: Tensor) -> Tensor:
+        """All but the last linear layer, [N, H]."""
         for linear, norm in zip(self.linears, self.norms, strict=False):
             hidden = norm(torch.relu(linear(hidden)))
-        out: Tensor = self.linears[-1](hidden)
-        return torch.relu(out) if self.relu_output else out
+        return hidden
 
 
 class GNNDecoder(nn.Module):

@@ -31,9 +31,17 @@ class GCNLayer(nn.Module):
         self.weight = nn.Parameter(torch.empty(in_dim, out_dim))
         self.bias = nn.Parameter(torch.zeros(out_dim))
 
+    def inner(self, x: Features, matrix: SparseMatrix) -> Tensor:
+        """What is linear in `x`, [N, out_dim]."""
+        return propagate(matrix, x, self.weight) + self.bias
+
+    def outer(self, inner: Tensor) -> Tensor:
+        """What follows, row by row: nothing."""
+        return inner
+
     def forward(self, x: Features, matrix: SparseMatrix) -> Tensor:
         """Convolved rows, [N, out_dim]."""
-        return propagate(matrix, x, self.weight) + self.bias
+        return self.outer(self.inner(x, matrix))
 
 
 class GINLayer(nn.Module):
@@ -46,10 +54,17 @@ class GINLayer(nn.Module):
         self.weight2 = nn.Parameter(torch.empty(out_dim, out_dim))
         self.bias2 = nn.Parameter(torch.zeros(out_dim))
 
+    def inner(self, x: Features, matrix: SparseMatrix) -> Tensor:
+        """What is linear in `x`, [N, out_dim]: the first linear map and the sum over neighbours commute."""
+        return propagate(matrix, x, self.weight) + self.bias
+
+    def outer(self, inner: Tensor) -> Tensor:
+        """What follows, row by row: the rest of the MLP."""
+        return torch.relu(inner) @ self.weight2 + self.bias2
+
     def forward(self, x: Features, matrix: SparseMatrix) -> Tensor:
-        """Convolved rows, [N, out_dim]. The first linear map and the sum over neighbours commute."""
-        inner = torch.relu(propagate(matrix, x, self.weight) + self.bias)
-        return inner @ self.weight2 + self.bias2
+        """Convolved rows, [N, out_dim]."""
+        return self.outer(self.inner(x, matrix))
 
 
 LAYERS: dict[str, type[GCNLayer] | type[GINLayer]] = {"gcn": GCNLayer, "gin": GINLayer}
@@ -121,11 +136,17 @@ class GNNEncoder(nn.Module):
             raise TypeError("a built-in encoder takes a prepared matrix")
         outputs: list[Tensor] = []
         hidden: Features = x
-        for i, (conv, activation) in enumerate(zip(self.convs, self.activations, strict=True)):
-            out: Tensor = activation(conv(hidden, structure))
-            hidden = self.norms[i](out) if i < len(self.norms) else out
+        for i, conv in enumerate(self.convs):
+            hidden = self.finish(i, conv.inner(hidden, structure))  # type: ignore[operator]
             outputs.append(hidden)
         return outputs
+
+    def finish(self, i: int, inner: Tensor) -> Tensor:
+        """Layer `i` from its linear part on, [N, H]: the rest of the convolution, the activation, the batch norm where it has one."""
+        out: Tensor = self.activations[i](self.convs[i].outer(inner))  # type: ignore[operator]
+        if i < len(self.norms):
+            out = self.norms[i](out)
+        return out
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """The last layer's output, [N, H], from plain tensors: for use outside of graphlatent."""

@@ -10,15 +10,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from graphlatent.config import Settings
 from graphlatent.data.batches import BatchSource
+from graphlatent.engine import choose_engine
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
 from graphlatent.nn.model import LaGraphModel
+from graphlatent.reconstruction import SAFE_RATIO
 from graphlatent.training.history import History
 from graphlatent.training.step import training_step
 
@@ -76,7 +78,8 @@ class Training:
         self.mask_generator = seeded(settings.random_state, 2, device)
         self.history = History()
         self.epoch, self.step = 0, 0
-        self.terms: list[Tensor] = []  # (loss, reconstruction, invariance) of this epoch's steps
+        self.engine = choose_engine(model, settings)
+        self.terms: list[Tensor] = []  # what `training_step` returned in this epoch
         self.plan_state = self.plan_generator.get_state()  # as it was when this epoch was planned
 
     def run(self, hooks: Hooks | None = None) -> History:
@@ -98,7 +101,9 @@ class Training:
             group["lr"] = lr
         while self.step < len(plan):
             batch = self.batches.take(plan[self.step])
-            self.terms.append(training_step(self.model, batch, self.settings, optimizer=self.optimizer, generator=self.mask_generator))
+            self.terms.append(
+                training_step(self.model, batch, self.settings, engine=self.engine, optimizer=self.optimizer, generator=self.mask_generator)
+            )
             self.step += 1
             if self.step < len(plan):
                 self._save_or_stop(hooks)
@@ -108,10 +113,16 @@ class Training:
     def _close_epoch(self, lr: float) -> None:
         table = torch.stack(self.terms).to("cpu", torch.float64)  # the one place where the host waits for the device
         self._check_finite(table)
-        loss, reconstruction, invariance = table.mean(0).tolist()
+        loss, reconstruction, invariance, _ = table.mean(0).tolist()
         self.history.append(loss, reconstruction, invariance, lr)
+        self._guard(float(table[:, 3].min()) < SAFE_RATIO)
         self.epoch, self.step, self.terms = self.epoch + 1, 0, []
         self.plan_state = self.plan_generator.get_state()
+
+    def _guard(self, well_reconstructed: bool) -> None:
+        """Form residuals in blocks where the Gram identity would subtract almost equal numbers; back where it would not."""
+        if self.engine.how != "output":
+            self.engine = replace(self.engine, how="blocks" if well_reconstructed else "gram")
 
     def _save_or_stop(self, hooks: Hooks) -> None:
         stop = hooks.stop_requested()
@@ -133,10 +144,10 @@ class Training:
         return patience is not None and len(loss) > patience and min(loss[-patience:]) >= min(loss[:-patience])
 
     def _check_finite(self, table: Tensor) -> None:
-        bad = torch.nonzero(~torch.isfinite(table).all(1))
+        bad = torch.nonzero(~torch.isfinite(table[:, :3]).all(1))
         if bad.numel():
             step = int(bad[0])
-            loss, reconstruction, invariance = table[step].tolist()
+            loss, reconstruction, invariance, _ = table[step].tolist()
             raise NonFiniteLossError(
                 f"The loss is not a finite number at epoch {self.epoch + 1}, step {step + 1}: loss={loss:g}, "
                 f"reconstruction={reconstruction:g}, invariance={invariance:g}. The last good checkpoint is kept. "
@@ -158,9 +169,9 @@ class Training:
             tensors |= {f"adam.{index}.{name}": torch.as_tensor(value).detach() for name, value in moments.items()}
         tensors["plan_state"], tensors["mask_state"] = self.plan_state, self.mask_generator.get_state()
         tensors["history"] = self.history.to_tensor()
-        tensors["terms"] = torch.stack(self.terms) if self.terms else torch.zeros(0, 3)
+        tensors["terms"] = torch.stack(self.terms) if self.terms else torch.zeros(0, 4)
         tensors = {name: value.cpu().clone().contiguous() for name, value in tensors.items()}  # training goes on in place
-        return Snapshot(tensors, json.dumps({"epoch": self.epoch, "step": self.step}))
+        return Snapshot(tensors, json.dumps({"epoch": self.epoch, "step": self.step, "how": self.engine.how}))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to where `snapshot` was taken."""
@@ -179,3 +190,4 @@ class Training:
         device = next(self.model.parameters()).device
         self.terms = [row.to(device) for row in tensors["terms"]]
         self.epoch, self.step = int(position["epoch"]), int(position["step"])
+        self._guard(position.get("how") == "blocks")

@@ -17,7 +17,7 @@ import importlib
 import json
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,7 @@ class RunFolder:
 
     def begin(self, level: str, settings: Settings, *, features: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         """Write what is known before training: settings, encoding of features, versions. An old model here is voided first."""
+        _saver()  # said before anything is written
         for old in (self.path / "manifest.json", self.state_path):
             if old.is_file():
                 old.unlink()
@@ -201,12 +202,17 @@ class RunFolder:
             )
 
 
-def _save_tensors(path: Path, tensors: Mapping[str, Tensor], about: str) -> None:
-    """Write tensors and one text; a single key, since safetensors writes several in no fixed order."""
+def _saver() -> Callable[..., None]:
     try:
         from safetensors.torch import save_file
     except ImportError as error:
         raise missing_package("safetensors", needed_for="Saving a model") from error
+    return save_file
+
+
+def _save_tensors(path: Path, tensors: Mapping[str, Tensor], about: str) -> None:
+    """Write tensors and one text; a single key, since safetensors writes several in no fixed order."""
+    save_file = _saver()
     contiguous = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
     write_atomically(path, lambda temporary: save_file(contiguous, str(temporary), metadata={"graphlatent": about}))
 

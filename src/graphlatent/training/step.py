@@ -7,20 +7,35 @@ from torch import Tensor
 
 from graphlatent.config import Settings
 from graphlatent.data.batches import Batch
+from graphlatent.engine import Engine, compute
 from graphlatent.masking import draw_mask
 from graphlatent.nn.model import LaGraphModel
-from graphlatent.objective import combine, loss_sums
-from graphlatent.two_view import general
+from graphlatent.objective import combine, row_weights
 
 
 def training_step(
-    model: LaGraphModel, batch: Batch, settings: Settings, *, optimizer: torch.optim.Optimizer, generator: torch.Generator
+    model: LaGraphModel,
+    batch: Batch,
+    settings: Settings,
+    *,
+    engine: Engine,
+    optimizer: torch.optim.Optimizer,
+    generator: torch.Generator,
 ) -> Tensor:
-    """Mask, encode both views, step against the gradient. Returns (loss, reconstruction, invariance), detached, [3]."""
+    """Mask, encode both views, step against the gradient.
+
+    Returns:
+        (loss, reconstruction, invariance, reconstruction over the features' own squared norm), detached, [4]. The last says whether the
+        Gram identity still subtracts numbers that differ enough; it is 1 where nothing was subtracted.
+    """
     mask = draw_mask(batch, settings, generator=generator)
-    views = general(model, batch, mask)
-    loss = combine(loss_sums(model, batch, mask, views, settings), alpha=settings.alpha)
+    sums = compute(model, batch, mask, settings, engine)
+    loss = combine(sums, alpha=settings.alpha)
     optimizer.zero_grad(set_to_none=True)
     loss.total.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
-    return torch.stack([loss.total, loss.reconstruction, loss.invariance]).detach()
+    ratio = torch.ones_like(loss.total)
+    if engine.how != "output" and batch.row_energy is not None:
+        energy = (batch.row_energy * row_weights(batch, mean=settings.loss_reduction == "mean")).sum()
+        ratio = torch.where(energy > 0, sums.reconstruction.detach() / energy, ratio)
+    return torch.stack([loss.total, loss.reconstruction, loss.invariance, ratio]).detach()

@@ -1,0 +1,53 @@
+"""Which exact way computes a step: the general one, or what the encoder, decoder and objective allow to share.
+
+Users never choose; `engine="general"` is there for checking. Both ways give the same numbers, and tests hold them equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphlatent.config import GraphSettings, Settings
+from graphlatent.data.batches import Batch
+from graphlatent.masking import MaskedView
+from graphlatent.nn.decoders import MLPDecoder
+from graphlatent.nn.model import LaGraphModel
+from graphlatent.objective import LossSums, Reconstruct, loss_sums
+from graphlatent.two_view import can_share, general, shared
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How a step is computed.
+
+    Args:
+        share: compute the masked view from the plain one.
+        rows_only: of the masked view's last layer, compute the masked rows only.
+        how: the way of the reconstruction term.
+    """
+
+    share: bool
+    rows_only: bool
+    how: Reconstruct
+
+
+def choose_engine(model: LaGraphModel, settings: Settings) -> Engine:
+    """The fastest exact way for this model and objective."""
+    if settings.engine == "general":
+        return Engine(share=False, rows_only=False, how="output")
+    decoder = model.decoder
+    linear_end = isinstance(decoder, MLPDecoder) and not decoder.relu_output
+    row_wise = isinstance(decoder, MLPDecoder) and len(decoder.norms) == 0
+    if settings.objective.endswith("-embed"):
+        rows_only = not isinstance(settings, GraphSettings) and settings.invariance_on == "masked"
+    else:  # the decoder's output on masked rows: a decoder with batch norm needs all rows for its statistics
+        rows_only = row_wise and (settings.invariance_on == "masked" or settings.objective == "denoise")
+    squared = settings.objective in ("mse-embed", "mse-output")
+    share = can_share(model)
+    return Engine(share=share, rows_only=share and rows_only, how="gram" if squared and linear_end else "output")
+
+
+def compute(model: LaGraphModel, batch: Batch, mask: MaskedView, settings: Settings, engine: Engine) -> LossSums:
+    """The terms of the loss, the way `engine` says."""
+    views = shared(model, batch, mask, rows_only=engine.rows_only) if engine.share else general(model, batch, mask)
+    return loss_sums(model, batch, mask, views, settings, how=engine.how)
