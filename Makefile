@@ -2,7 +2,7 @@
 # make test    virtual environment, install, style, types and every test, with branch coverage
 # make check   the fast part: style, types, quick tests
 # make format  rewrite the code in the house style
-# make bench   speed and memory of a training step, general way
+# make bench   seconds and memory of a training step, general way against fast way
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -36,7 +36,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 bench: $(INSTALLED)
-	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/step_node.py --shapes photo,computers,cs
 
 clean:
 	rm -rf $(VENV) demo dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
