@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from graphlatent.config import GraphSettings, Settings
 from graphlatent.data.batches import Batch
 from graphlatent.masking import MaskedView
@@ -50,4 +52,13 @@ def choose_engine(model: LaGraphModel, settings: Settings) -> Engine:
 def compute(model: LaGraphModel, batch: Batch, mask: MaskedView, settings: Settings, engine: Engine) -> LossSums:
     """The terms of the loss, the way `engine` says."""
     views = shared(model, batch, mask, rows_only=engine.rows_only) if engine.share else general(model, batch, mask)
-    return loss_sums(model, batch, mask, views, settings, how=engine.how)
+    return loss_sums(model, batch, mask, views, settings, how=_cheaper(engine.how, batch, views.plain[-1].shape[1]))
+
+
+def _cheaper(how: Reconstruct, batch: Batch, hidden_dim: int) -> Reconstruct:
+    """Blocks instead of the Gram identity for dense features narrower than 2 H.
+
+    Multiplications of N rows, forward and backward: blocks 3 F H, Gram 2 F H + 2 H^2 (and, for sparse features, 2 H per stored value).
+    """
+    narrow = isinstance(batch.x, Tensor) and batch.x.shape[1] < 2 * hidden_dim
+    return "blocks" if how == "gram" and narrow else how

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphlatent.data.sparse import SparseMatrix, take_rows, to_dense
+from graphlatent.data.sparse import SparseMatrix, matmul, take_rows, to_dense
 
 SAFE_RATIO = 1e-2
 """`gram_error` is used while the error is at least this share of sum_v w_v ||x_v||^2 (float32 then keeps 4 digits of its gradient)."""
-_BLOCK = 1 << 22  # entries of a block of residuals
+_BLOCK = 1 << 23  # entries of a block of residuals
 
 
 def gram_error(hidden: Tensor, weight: Tensor, bias: Tensor, x: Tensor | SparseMatrix, *, row_weight: Tensor, row_energy: Tensor) -> Tensor:
@@ -33,24 +33,44 @@ def gram_error(hidden: Tensor, weight: Tensor, bias: Tensor, x: Tensor | SparseM
         row_weight: w, [N]; no gradient flows to it.
         row_energy: ||x_v||^2, [N].
     """
-    weighted = hidden * row_weight[:, None]
-    gram, total = hidden.T @ weighted, weighted.sum(0)  # [H, H], [H]
-    if isinstance(x, SparseMatrix):
-        cross = x.transpose.matmul(weighted)  # X^T diag(w) H, [F, H]
-        mean = x.transpose.matmul(row_weight[:, None])[:, 0]  # X^T w, [F]
-    else:
-        cross, mean = x.T @ weighted, x.T @ row_weight
-    # The large terms are paired feature by feature before they are summed: each <.,.> below is already a difference.
-    by_weight = (weight * (weight @ gram - 2 * cross)).sum(dtype=torch.float64)
-    by_bias = (bias * (2 * (weight @ total) + row_weight.sum() * bias - 2 * mean)).sum(dtype=torch.float64)
-    error: Tensor = by_weight + by_bias + (row_energy * row_weight).sum(dtype=torch.float64)
-    return error.to(hidden.dtype)
+    error: Tensor = _GramError.apply(hidden, weight, bias, x, row_weight, row_energy)  # type: ignore[no-untyped-call]
+    return error
 
 
 def blocked_error(hidden: Tensor, weight: Tensor, bias: Tensor, x: Tensor | SparseMatrix, *, row_weight: Tensor) -> Tensor:
     """The same scalar from residuals formed in blocks of rows; the gradient is formed on the way."""
     error: Tensor = _BlockedError.apply(hidden, weight, bias, x, row_weight)  # type: ignore[no-untyped-call]
     return error
+
+
+class _GramError(torch.autograd.Function):
+    """The error is quadratic, so its gradient is formed on the way, from the same products."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, x: Tensor | SparseMatrix, row_weight: Tensor, row_energy: Tensor
+    ) -> Tensor:
+        weighted = hidden * row_weight[:, None]
+        sides = torch.cat([weighted, row_weight[:, None]], dim=1)  # one product gives X^T diag(w) H and X^T w
+        crossed = x.transpose.matmul(sides) if isinstance(x, SparseMatrix) else x.T @ sides
+        cross, mean = crossed[:, :-1], crossed[:, -1]  # [F, H], [F]
+        total = weighted.sum(0)  # s, [H]
+        by_gram = weight @ (hidden.T @ weighted)  # W G, [F, H]
+        by_total = weight @ total + row_weight.sum() * bias - mean  # [F]
+        # The large terms are paired feature by feature before they are summed.
+        error = (weight * (by_gram - 2 * cross)).sum(dtype=torch.float64)
+        error += (bias * (by_total + weight @ total - mean)).sum(dtype=torch.float64)
+        error += (row_energy * row_weight).sum(dtype=torch.float64)
+        d_hidden = torch.addmm(bias @ weight, hidden, weight.T @ weight)  # (W^T)(W h + b)
+        d_hidden -= matmul(x, weight)
+        d_hidden *= 2 * row_weight[:, None]
+        ctx.save_for_backward(d_hidden, 2 * (by_gram - cross + torch.outer(bias, total)), 2 * by_total)
+        return error.to(hidden.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        d_hidden, d_weight, d_bias = ctx.saved_tensors
+        return grads[0] * d_hidden, grads[0] * d_weight, grads[0] * d_bias, None, None, None
 
 
 class _BlockedError(torch.autograd.Function):
