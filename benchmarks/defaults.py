@@ -12,7 +12,6 @@ import argparse
 import datetime
 import json
 import platform
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -66,7 +65,7 @@ def measure(name: str, graph: GraphData, level: Any, splits: tuple[Split, ...], 
         "accuracies": [round(100 * a, 3) for a in probe.accuracies],
         "selection": probe.selection,
         "probe_seconds": round(time.monotonic() - began, 1),
-        "command": "python " + " ".join(sys.argv),
+        "command": f"python benchmarks/defaults.py --sets {name}",
         "version": __version__,
         "torch": torch.__version__,
         "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.processor() or platform.machine()}, CPU",

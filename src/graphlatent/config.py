@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
 from torch import nn
 
 from graphlatent.errors import ConfigError, bad_argument
@@ -175,7 +174,7 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
         if not _fits(value, hint):
             raise bad_argument(name, owner=owner, allowed=_allowed(hint), got=value)
     filled = {k: v for k, v in PRESETS[settings.preset].items() if getattr(settings, k) is None}
-    resolved = dataclasses.replace(settings, **filled)
+    resolved = dataclasses.replace(settings, **{**_plain_numbers(settings), **filled})
     _check_together(resolved, owner)
     return resolved
 
@@ -222,7 +221,7 @@ def to_mapping(settings: Settings) -> dict[str, Any]:
     values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if f.name != "progress"}
     if isinstance(values["encoder"], nn.Module):
         values["encoder"] = f"custom:{type(values['encoder']).__qualname__}"
-    return {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items() if v is not None}
+    return {k: v for k, v in values.items() if v is not None}
 
 
 def _check_together(settings: Settings, owner: str) -> None:
@@ -238,6 +237,16 @@ def _check_together(settings: Settings, owner: str) -> None:
         )
     if settings.objective.startswith("ce-") and settings.output_activation == "relu":
         raise ConfigError(f"objective='{settings.objective}' of {owner} needs output_activation='none': its outputs are logits.")
+
+
+def _plain_numbers(settings: Settings) -> dict[str, Any]:
+    """Checked numbers of any type (NumPy's, fractions) as Python's own, so that they can be written and read back."""
+    plain: dict[str, Any] = {}
+    for name, hint in field_hints(type(settings)).items():
+        value, kinds = getattr(settings, name), _kinds(hint)
+        if value is not None and (int in kinds or float in kinds):
+            plain[name] = int(value) if int in kinds else float(value)
+    return plain
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:

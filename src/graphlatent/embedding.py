@@ -31,11 +31,13 @@ class Embeddings:
         values: float32 [M, D].
         ids: the user's name of each row [M].
         id_name: what the rows are, 'id' for nodes or 'graph' for graphs.
+        graphs: the graph each node is of [M], where nodes of several graphs were embedded; else None.
     """
 
     values: np.ndarray[Any, np.dtype[np.float32]]
     ids: np.ndarray[Any, Any]
     id_name: str = "id"
+    graphs: np.ndarray[Any, Any] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -43,22 +45,26 @@ class Embeddings:
         return [f"e{i}" for i in range(self.values.shape[1])]
 
     def to_arrow(self) -> pa.Table:
-        """A `pyarrow.Table` with the ids first and one float column per dimension."""
+        """A `pyarrow.Table` with the ids first and one float column per dimension (ids of mixed kinds as text)."""
         try:
             import pyarrow as pa
         except ImportError as error:
             raise missing_package("pyarrow", needed_for="An Arrow table") from error
-        columns = {self.id_name: pa.array(self.ids.tolist())}
+        columns = {} if self.graphs is None else {"graph": pa.array(_plain(self.graphs).tolist())}
+        columns[self.id_name] = pa.array(_plain(self.ids).tolist())
         columns |= {name: pa.array(self.values[:, i]) for i, name in enumerate(self.names)}
         return pa.table(columns)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A `pandas.DataFrame` indexed by the ids."""
+        """A `pandas.DataFrame` indexed by the ids (and before them by the graph, where there are several)."""
         try:
             import pandas as pd
         except ImportError as error:
             raise missing_package("pandas", needed_for="A DataFrame") from error
-        return pd.DataFrame(self.values, columns=self.names, index=pd.Index(self.ids, name=self.id_name))
+        index: pd.Index[Any] = pd.Index(self.ids, name=self.id_name, tupleize_cols=False)
+        if self.graphs is not None:
+            index = pd.MultiIndex.from_arrays([self.graphs, index], names=["graph", self.id_name])
+        return pd.DataFrame(self.values, columns=self.names, index=index)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write a `.parquet`, `.npz` (arrays 'ids' and 'embeddings') or `.csv` file, atomically.
@@ -79,15 +85,29 @@ class Embeddings:
         pq.write_table(table, path)
 
     def _write_npz(self, path: Path) -> None:
-        ids = self.ids.astype(str) if self.ids.dtype == object else self.ids  # object arrays would need pickle
+        arrays = {"ids": _plain(self.ids), "embeddings": self.values}
+        if self.graphs is not None:
+            arrays["graphs"] = _plain(self.graphs)
         with path.open("wb") as file:
-            np.savez_compressed(file, ids=ids, embeddings=self.values)
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
     def _write_csv(self, path: Path) -> None:
         table = self.to_arrow()
         import pyarrow.csv as csv
 
         csv.write_csv(table, path)
+
+
+def _plain(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Ids as files can hold them: numbers or text; anything else, such as tuples or a mixture, as the text that Python shows."""
+    if ids.dtype != object:
+        return ids
+    kinds = {type(value) for value in ids}
+    if kinds == {str}:
+        return ids.astype(str)
+    if kinds <= {int, np.int64}:
+        return ids.astype(np.int64)
+    return np.array([repr(value) for value in ids])
 
 
 def check_embedding_path(path: Path, *, overwrite: bool) -> None:

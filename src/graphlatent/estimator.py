@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -26,7 +27,7 @@ from graphlatent.data.features import FeatureSpec, encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.inputs import read_graphs
 from graphlatent.embedding import Embeddings, embed_graphs, embed_nodes
-from graphlatent.errors import ConfigError, RunFolderError, not_fitted
+from graphlatent.errors import ConfigError, GraphLatentWarning, RunFolderError, not_fitted
 from graphlatent.nn.model import LaGraphModel, build_model
 from graphlatent.nn.norm import measure_statistics
 from graphlatent.objective import check_features
@@ -40,7 +41,11 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class LaGraphEstimator(Settings):
-    """What both estimators share. Learnt: `model_`, `features_`, `history_`, `embedding_dim_`, `n_features_in_`."""
+    """What both estimators share.
+
+    Learnt: `model_`, `features_`, `history_`, `embedding_dim_`, `n_features_in_`, and `settings_`, the settings it was fitted with:
+    changing a parameter after `fit` has no effect before the next `fit`.
+    """
 
     level: ClassVar[str]
     model_: LaGraphModel
@@ -48,23 +53,25 @@ class LaGraphEstimator(Settings):
     history_: History
     embedding_dim_: int
     n_features_in_: int
+    settings_: Settings
 
     # -- fitting ---------------------------------------------------------------------------------------------------
 
-    def fit(self: Self, X: Any, y: object = None, *, run: RunFolder | None = None, hooks: Hooks | None = None) -> Self:  # noqa: ARG002
+    def fit(self: Self, X: Any, y: object = None, *, run: RunFolder | str | Path | None = None, hooks: Hooks | None = None) -> Self:  # noqa: ARG002
         """Learn the encoder from graphs, without labels.
 
         Args:
             X: one graph or several, in any form that `graphlatent.read_graphs` takes.
             y: ignored; there so that the estimator fits into a scikit-learn pipeline.
-            run: a run folder to keep a resumable state and the trained model in. One that holds an unfinished run of the
-                same settings and input is taken up where it stopped.
+            run: a run folder, or its path, to keep a resumable state and the trained model in. One that holds an unfinished
+                run of the same settings and input is taken up where it stopped.
             hooks: callbacks for progress, saving and stopping; `graphlatent train` uses them.
 
         Returns:
             The fitted estimator itself.
         """
         settings = self._resolved()
+        run = RunFolder(run) if isinstance(run, (str, Path)) else run
         device = pick_device(settings.device)
         graph, spec = self._prepare(X, settings)
         training, everything = self._training(graph, spec, settings, device)
@@ -75,6 +82,7 @@ class LaGraphEstimator(Settings):
         model = training.model
         measure_statistics(model, lambda: model.reconstruct(everything.x, everything.structure))
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
+        self.settings_ = settings
         self.embedding_dim_ = self._width(settings)
         if run is not None:
             run.finish(model.state_dict(), self.history_)
@@ -92,15 +100,14 @@ class LaGraphEstimator(Settings):
     def embed(self, X: Any) -> Embeddings:
         """Embeddings with their ids: `.to_pandas()`, `.to_arrow()`, `.save("file.parquet")`."""
         self._check_fitted()
-        settings = self._resolved()
-        graph = encode_features(self.features_, self._read(X, settings))
-        values = self._embed(self._batch(graph), settings).cpu().numpy()
-        return Embeddings(values, *self._ids(graph))
+        graph = encode_features(self.features_, self._read(X, self.settings_))
+        values = self._embed(self._batch(graph), self.settings_).cpu().numpy()
+        return self._named(values, graph)
 
     def reconstruct(self, X: Any) -> Array:
         """The predicted latent features of every node, D(E(A, X)), float32 [N, F]; logits after a 'ce-' objective."""
         self._check_fitted()
-        batch = self._batch(encode_features(self.features_, self._read(X, self._resolved())))
+        batch = self._batch(encode_features(self.features_, self._read(X, self.settings_)))
         with torch.no_grad():
             return self.model_.reconstruct(batch.x, batch.structure, decode=True).cpu().numpy()
 
@@ -111,10 +118,10 @@ class LaGraphEstimator(Settings):
         self._check_fitted()
         path = Path(folder)
         refuse_existing(path, overwrite=overwrite)
-        run, settings = RunFolder(path), self._resolved()
+        run = RunFolder(path)
         device = next(self.model_.parameters()).device
-        about = versions(settings, device=device, fingerprint="")
-        run.begin(self.level, self, features=self.features_.to_dict(), about=about)
+        about = versions(self.settings_, device=device, fingerprint="")
+        run.begin(self.level, self.settings_, features=self.features_.to_dict(), about=about)
         run.finish(self.model_.state_dict(), self.history_)
         return path
 
@@ -144,7 +151,12 @@ class LaGraphEstimator(Settings):
             raise RunFolderError(f"The weights in {run.path} do not fit its config.toml: {detail}") from error
         estimator.model_ = model.to(pick_device(device or settings.device)).eval()
         estimator.features_, estimator.n_features_in_ = spec, spec.width
-        estimator.history_ = run.read_history()
+        estimator.settings_ = settings
+        try:
+            estimator.history_ = run.read_history()
+        except RunFolderError as error:  # embedding does not need it
+            warnings.warn(str(error), GraphLatentWarning, stacklevel=2)
+            estimator.history_ = History()
         estimator.embedding_dim_ = estimator._width(settings)
         return estimator
 
@@ -211,8 +223,8 @@ class LaGraphEstimator(Settings):
         """The embeddings of a batch, [M, D]."""
 
     @abstractmethod
-    def _ids(self, graph: GraphData) -> tuple[np.ndarray[Any, Any], str]:
-        """The names of the embedded things, and what they are."""
+    def _named(self, values: Array, graph: GraphData) -> Embeddings:
+        """The embeddings with the names of the embedded things."""
 
     def _width(self, settings: Settings) -> int:
         """The embedding's width, seen on a graph of one node."""
@@ -229,7 +241,13 @@ class LaGraphEstimator(Settings):
             raise not_fitted(type(self).__name__)
 
     def _read(self, X: Any, settings: Settings) -> GraphData:
-        return read_graphs(X, symmetrize=settings.symmetrize)
+        graph = read_graphs(X, symmetrize=settings.symmetrize)
+        if not settings.symmetrize and graph.symmetrized:
+            raise ConfigError(
+                f"symmetrize=False of {type(self).__name__} came too late: this graph was already read in both directions. "
+                "Read it with read_graphs(..., symmetrize=False)."
+            )
+        return graph
 
     def _prepare(self, X: Any, settings: Settings) -> tuple[GraphData, FeatureSpec]:
         graph = self._read(X, settings)
@@ -253,11 +271,14 @@ class LaGraphEstimator(Settings):
         self, run: RunFolder, training: Training, settings: Settings, spec: FeatureSpec, graph: GraphData, device: torch.device
     ) -> None:
         fingerprint = graph.fingerprint()
-        if run.started:
+        if run.started and not run.replace:
             run.check_same(self.level, settings, fingerprint=fingerprint)
             snapshot = run.load_snapshot()
-            if snapshot is not None:
-                training.restore(snapshot)
+            try:
+                if snapshot is not None:
+                    training.restore(snapshot)
+            except (RuntimeError, KeyError, ValueError) as error:
+                raise RunFolderError(f"The checkpoint in {run.path} does not fit its settings. Start again with --overwrite.") from error
             return
         run.begin(self.level, settings, features=spec.to_dict(), about=versions(settings, device=device, fingerprint=fingerprint))
 
@@ -293,8 +314,9 @@ class NodeLaGraph(NodeSettings, LaGraphEstimator):
         assert isinstance(settings, NodeSettings)
         return embed_nodes(self.model_, batch, concat_input=settings.concat_input)
 
-    def _ids(self, graph: GraphData) -> tuple[np.ndarray[Any, Any], str]:
-        return (np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids), "id"
+    def _named(self, values: Array, graph: GraphData) -> Embeddings:
+        ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
+        return Embeddings(values, ids, graphs=_graph_names(graph)[graph.graph_of_node.numpy()] if graph.num_graphs > 1 else None)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -318,8 +340,12 @@ class GraphLaGraph(GraphSettings, LaGraphEstimator):
     def _embed(self, batch: Batch, settings: Settings) -> torch.Tensor:  # noqa: ARG002 - as the base asks it
         return embed_graphs(self.model_, batch)
 
-    def _ids(self, graph: GraphData) -> tuple[np.ndarray[Any, Any], str]:
-        return (np.arange(graph.num_graphs) if graph.graph_ids is None else graph.graph_ids), "graph"
+    def _named(self, values: Array, graph: GraphData) -> Embeddings:
+        return Embeddings(values, _graph_names(graph), id_name="graph")
+
+
+def _graph_names(graph: GraphData) -> np.ndarray[Any, Any]:
+    return np.arange(graph.num_graphs) if graph.graph_ids is None else graph.graph_ids
 
 
 def pick_device(device: str) -> torch.device:
@@ -330,6 +356,8 @@ def pick_device(device: str) -> torch.device:
         picked = torch.device(device)
     except RuntimeError as error:
         raise ConfigError(f"device='{device}' is not a torch device. Use 'auto', 'cpu', 'cuda' or 'cuda:N'.") from error
+    if picked.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device='{device}' is not supported. Use 'auto', 'cpu', 'cuda' or 'cuda:N'.")
     if picked.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device='{device}' asks for a GPU, and torch finds none here. Use device='cpu' or 'auto'.")
     return picked

@@ -103,6 +103,27 @@ class TestTrainAndEmbed:
         assert code == 0 and err == ""
         assert json.loads(out)["embedding_dim"] == 8
 
+    def test_embed_remembers_the_columns_one_by_one(self, tables):
+        edges = pd.read_csv(tables / "edges.csv").rename(columns={"source": "src", "target": "dst"})
+        nodes = pd.read_csv(tables / "nodes.csv").rename(columns={"id": "acct"})
+        edges.to_csv(tables / "e2.csv", index=False)
+        nodes.to_csv(tables / "n2.csv", index=False)
+        names = ["--source", "src", "--target", "dst", "--id", "acct"]
+        code, _, err = run(
+            "train", tables / "e2.csv", "--nodes", tables / "n2.csv", "--label", "kind", "--out", tables / "run", *names, *FAST
+        )
+        assert code == 0, err
+        for i, more in enumerate(([], ["--label", "kind"])):
+            code, _, err = run(
+                "embed", tables / "run", tables / "e2.csv", "--nodes", tables / "n2.csv", "--out", tables / f"{i}.csv", *more
+            )
+            assert code == 0, err
+        usual = ["--source", "source", "--target", "target", "--id", "id"]
+        code, _, err = run(
+            "embed", tables / "run", tables / "edges.csv", "--nodes", tables / "nodes.csv", "--out", tables / "3.csv", *usual
+        )
+        assert code == 0, err
+
     def test_settings_from_a_file_and_over_it(self, tables):
         (tables / "c.toml").write_text("[settings]\nepochs = 9\nhidden_dim = 4\nalpha = 1.5\n")
         code, _, err = run("train", tables / "edges.csv", "--out", tables / "run", "--config", tables / "c.toml", "--set", "epochs=2")
@@ -120,7 +141,16 @@ class TestInfo:
         facts = json.loads(out)
         assert code == 0 and err == ""
         assert facts["nodes"] == 40 and facts["weighted"] is True and facts["features"] == "3 columns: age, city, kind"
-        assert any("had no reverse" in note for note in facts["notes"])
+        assert any("had no reverse" in note for note in facts["notes"]) and facts["problems"] == []
+
+    def test_problems_are_found(self, tables):
+        nodes, edges = pd.read_csv(tables / "nodes.csv"), pd.read_csv(tables / "edges.csv")
+        nodes.loc[3, "age"] = np.nan
+        edges.loc[0, "weight"] = -1
+        nodes.to_csv(tables / "bad.csv", index=False)
+        edges.to_csv(tables / "worse.csv", index=False)
+        problems = json.loads(run("info", tables / "worse.csv", "--nodes", tables / "bad.csv", "--json")[1])["problems"]
+        assert len(problems) == 2 and "age" in problems[0] and "negative" in problems[1]
 
     def test_of_a_run(self, tables):
         train(tables)
@@ -180,6 +210,37 @@ class TestMistakes:
         assert before == {p.name: p.read_bytes() for p in (tables / "run").iterdir() if p.is_file()}
         assert train(tables, "--overwrite", "--set", "epochs=1")[0] == 0
         assert "epochs = 1" in (tables / "run" / "config.toml").read_text()
+
+    def test_what_fails_with_overwrite_leaves_the_old_run(self, tables):
+        train(tables)
+        before = {p.name: p.read_bytes() for p in (tables / "run").iterdir() if p.is_file()}
+        nodes = pd.read_csv(tables / "nodes.csv")
+        nodes.loc[3, "age"] = np.nan
+        nodes.to_csv(tables / "bad.csv", index=False)
+        arguments = ["train", tables / "edges.csv", "--out", tables / "run", "--overwrite", *FAST]
+        assert "age" in fails(*arguments, "--nodes", tables / "bad.csv", "--label", "kind")
+        assert "ce-embed" in fails(*arguments, "--nodes", tables / "nodes.csv", "--set", "objective=ce-embed")
+        assert before == {p.name: p.read_bytes() for p in (tables / "run").iterdir() if p.is_file()}
+        assert "Give one of them" in fails(*arguments, "--resume")
+
+    def test_a_folder_that_is_no_run_is_not_replaced(self, tables):
+        assert "is not a run folder, so it is not replaced" in fails("train", tables / "edges.csv", "--out", tables, "--overwrite", *FAST)
+
+    def test_a_named_graph_column_must_be_there(self, tables):
+        text = fails("train", tables / "edges.csv", "--graph-column", "grp", "--out", tables / "run", *FAST)
+        assert "there is no column 'grp'" in text and "source, target, weight" in text
+
+    def test_out_of_memory(self, tables):
+        arguments = ["train", tables / "edges.csv", "--out", tables / "run", "--set", "hidden_dim=100000000000", "--set", "device=cpu"]
+        assert "error: Out of memory. Try" in fails(*arguments)
+
+    def test_a_checkpoint_of_another_shape(self, tables):
+        train(tables)
+        (tables / "run" / "manifest.json").unlink()
+        (tables / "run" / "state").mkdir()
+        (tables / "run" / "state" / "last.safetensors").write_bytes((tables / "run" / "model.safetensors").read_bytes())
+        arguments = ["train", tables / "edges.csv", "--nodes", tables / "nodes.csv", "--label", "kind", "--out", tables / "run", "--resume"]
+        assert "does not fit its settings. Start again with --overwrite" in fails(*arguments)
 
     def test_a_path_that_cannot_be_written(self, tables):
         assert "Cannot write" in fails("train", tables / "edges.csv", "--out", tables / "edges.csv" / "run", *FAST)

@@ -18,7 +18,8 @@ def test_networkx_names_order_and_columns():
     graph.add_node("z", age=3, tag="a", odd=1)
     graph.add_node("b", age=4.5, tag="b")
     graph.add_edge("z", "b")
-    read = read_graphs(graph)
+    with pytest.warns(GraphLatentWarning, match="not every node has are left out: 'odd'"):
+        read = read_graphs(graph)
     assert read.node_ids.tolist() == ["z", "b"]
     assert read.edge_index.tolist() == [[0, 1], [1, 0]]
     assert {name: values.tolist() for name, values in read.columns.items()} == {"age": [3, 4.5], "tag": ["a", "b"]}
@@ -53,7 +54,8 @@ def test_networkx_weights():
     with pytest.raises(InputError, match=r"graph: edge attribute 'cost' must be a number everywhere. Edge \(1, 2\) has nothing"):
         read_graphs(graph, weight="cost")
     del graph[1][2]["weight"]
-    assert read_graphs(graph).edge_weight is None
+    with pytest.warns(GraphLatentWarning, match="1 of 2 edges have no 'weight', so weights are not used"):
+        assert read_graphs(graph).edge_weight is None
     graph[1][2]["cost"] = 7
     assert read_graphs(graph, weight="cost").edge_weight.tolist() == [5, 5, 7, 7]
     assert read_graphs(graph, options=TableOptions(weight="cost")).edge_weight.tolist() == [5, 5, 7, 7]
@@ -94,10 +96,10 @@ def test_networkx_mistakes():
         read_graphs(graph, node_attributes="a")
     nx.set_node_attributes(graph, {0: [1], 1: [1, 2]}, "x")
     with pytest.raises(InputError, match=r"'x' must be a vector of one length on every node. Node 0 has shape \(1,\), node 1 has"):
-        read_graphs(graph)
+        read_graphs(graph, node_attributes=["x"])
     nx.set_node_attributes(graph, {0: ["p"], 1: ["q"]}, "x")
     with pytest.raises(InputError, match=r"attribute 'x' must be a vector of numbers on every node. Got values of type <U1"):
-        read_graphs(graph)
+        read_graphs(graph, node_attributes=["x"])
     with pytest.raises(InputError, match=r"graph has no nodes"):
         read_graphs(nx.Graph())
     with pytest.raises(InputError, match=r"a NetworkX graph brings its own nodes. Leave 'nodes' out"):

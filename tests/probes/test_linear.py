@@ -301,3 +301,17 @@ def test_bad_input(changes, kind, message):
     with pytest.raises(kind) as caught:
         linear_probe(arguments.pop("representation"), arguments.pop("labels"), **arguments)
     assert str(caught.value) == message
+
+
+def test_refit_uses_validation_rows_for_the_last_fit_only():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(90, 4))
+    x -= x[:60].mean(0)
+    labels = np.digitize(x[:, 0] + 0.8 * rng.normal(size=90), [-0.5, 0.5])
+    split = Split(np.arange(30), np.arange(30, 60), np.arange(60, 90))
+    plain, again = (linear_probe(x, labels, splits=[split], preprocessing=("none",), refit=r) for r in (False, True))
+    assert plain.choices == again.choices  # the choice is made before
+    scale = np.sqrt((x[:60] ** 2).sum(1).mean())
+    model = LogisticRegression(C=1 / (60 * again.choices[0].strength), tol=1e-10, max_iter=5000).fit(x[:60] / scale, labels[:60])
+    assert again.accuracies[0] == pytest.approx(model.score(x[60:] / scale, labels[60:]))
+    assert again.selection.endswith("Then fitted once more on its training and validation rows together.")

@@ -12,6 +12,9 @@ def main() -> None:
         import typer  # noqa: F401
     except ImportError as error:
         raise SystemExit(f"error: {missing_package('typer rich', needed_for='The command line')}") from error
-    from graphlatent.cli.app import app
+    try:
+        from graphlatent.cli.app import app
 
-    app()
+        app()
+    except KeyboardInterrupt:  # before a command has begun
+        raise SystemExit(130) from None

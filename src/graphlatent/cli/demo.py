@@ -85,9 +85,7 @@ def _rows(estimator: LaGraphEstimator, graph: GraphData, labels: Any, splits: tu
     """The same probe, on the same splits, of three baselines and of LaGraph; fits the estimator on the way."""
     level: Any = estimator.level
     untrained = type(estimator)(**{**estimator.get_params(), "epochs": 0, "progress": False})
-    run = RunFolder(out)
-    for leftover in ("config.toml", "manifest.json"):
-        (out / leftover).unlink(missing_ok=True)
+    run = RunFolder(out, replace=True)
     with training_bar(estimator) as hooks:
         estimator.fit(graph, run=run, hooks=hooks)
     embeddings = estimator.embed(graph)

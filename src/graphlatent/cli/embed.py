@@ -21,11 +21,11 @@ def embed(
     out: Annotated[Path, typer.Option("--out", help="File to write: .parquet, .npz or .csv.")],
     nodes: Nodes = None,
     overwrite: Overwrite = False,
-    source_column: Source = "source",
-    target_column: Target = "target",
+    source_column: Source = None,
+    target_column: Target = None,
     weight_column: Weight = None,
-    id_column: Id = "id",
-    graph_column: GraphColumn = "graph",
+    id_column: Id = None,
+    graph_column: GraphColumn = None,
     label: Label = None,
     features: FeatureNames = None,
     quiet: Quiet = False,
@@ -36,27 +36,24 @@ def embed(
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         check_embedding_path(out, overwrite=overwrite)
         run = RunFolder(run_path)
-        given = table_options(source_column, target_column, weight_column, id_column, graph_column, label, features)
+        given = (source_column, target_column, weight_column, id_column, graph_column, label, features)
         level, _ = run.read_settings()
         estimator = ESTIMATORS[level].load(run_path)
-        graph = read_input(source, nodes, _options(run, given, with_nodes=nodes is not None), symmetrize=estimator.symmetrize)
+        options = table_options(*given, before=_options(run, with_nodes=nodes is not None))
+        graph = read_input(source, nodes, options, symmetrize=estimator.symmetrize)
         embeddings = estimator.embed(graph)
         embeddings.save(out, overwrite=overwrite)
         output.say(f"{embeddings.values.shape[0]:,} embeddings of width {embeddings.values.shape[1]} in {out}")
         output.result({"rows": embeddings.values.shape[0], "embedding_dim": embeddings.values.shape[1], "embeddings": str(out)})
 
 
-def _options(run: RunFolder, given: TableOptions, *, with_nodes: bool) -> TableOptions:
-    """What was given now, or else what the training was given."""
-    default = TableOptions()
-    if given != default or not (run.path / "results.json").is_file():
-        return given
+def _options(run: RunFolder, *, with_nodes: bool) -> TableOptions:
+    """The column names that the training was given, where the run remembers them."""
+    if not (run.path / "results.json").is_file():
+        return TableOptions()
     reading = run.read_json("results.json").get("reading")
-    if not isinstance(reading, dict):
-        return given
-    known = {k: v for k, v in reading.items() if k in vars(default)}
-    features = known.pop("features", None)
-    label = known.pop("label", None)
+    known = {k: v for k, v in reading.items() if k in vars(TableOptions())} if isinstance(reading, dict) else {}
+    features, label = known.pop("features", None), known.pop("label", None)
     if not with_nodes:
         return TableOptions(**known)
     return TableOptions(**known, label=label, features=None if features is None else tuple(features))

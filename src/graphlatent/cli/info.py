@@ -23,17 +23,20 @@ from graphlatent.cli.reading import (
 )
 from graphlatent.config import describe, settings_class
 from graphlatent.data.datasets import DATASETS, data_root, is_present
+from graphlatent.data.features import fit_features
+from graphlatent.data.graph import GraphData
+from graphlatent.errors import InputError
 from graphlatent.training.runfolder import RunFolder
 
 
 def info(
     source: Annotated[str, typer.Argument(metavar="RUN|INPUT", help="A run folder, or anything 'train' takes.")],
     nodes: Nodes = None,
-    source_column: Source = "source",
-    target_column: Target = "target",
+    source_column: Source = None,
+    target_column: Target = None,
     weight_column: Weight = None,
-    id_column: Id = "id",
-    graph_column: GraphColumn = "graph",
+    id_column: Id = None,
+    graph_column: GraphColumn = None,
     label: Label = None,
     features: FeatureNames = None,
     quiet: Quiet = False,
@@ -48,8 +51,21 @@ def info(
         else:
             options = table_options(source_column, target_column, weight_column, id_column, graph_column, label, features)
             output.quiet = True  # the notes stand in the table
-            facts = about_graph(read_input(source, nodes, options, symmetrize=True))
+            graph = read_input(source, nodes, options, symmetrize=True)
+            facts = {**about_graph(graph), "problems": _problems(graph)}
         _show(output, source, facts)
+
+
+def _problems(graph: GraphData) -> list[str]:
+    """What 'train' would refuse with the default settings."""
+    found = []
+    try:
+        fit_features(graph, degree_cap=1)
+    except InputError as error:
+        found.append(str(error))
+    if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):
+        found.append("some edge weights are negative: encoder=gcn refuses them, encoder=gin takes them")
+    return found
 
 
 def _about_run(run: RunFolder) -> dict[str, Any]:

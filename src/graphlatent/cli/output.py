@@ -26,6 +26,14 @@ Debug: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show the traceb
 Overwrite: TypeAlias = Annotated[bool, typer.Option("--overwrite", help="Replace what is at the output path.")]
 
 
+OUT_OF_MEMORY = "Out of memory. Try --set hidden_dim=64, --set batching=nodes, a smaller input or a larger machine."
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory ran out: Python's own, or torch's on a CPU or a GPU."""
+    return isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "out of memory" in str(error)
+
+
 @dataclass
 class Output:
     """One command's voice."""
@@ -94,9 +102,11 @@ def speaking(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Output]:
         except KeyboardInterrupt:
             output.err.print("Interrupted.", markup=False)
             raise typer.Exit(130) from None
-        except (GraphLatentError, MemoryError) as error:
+        except (GraphLatentError, MemoryError, RuntimeError) as error:
+            if not isinstance(error, GraphLatentError) and not _out_of_memory(error):
+                raise
             if debug:
                 output.err.print(traceback.format_exc(), markup=False)
-            text = str(error) or "out of memory; try batching=nodes, a smaller hidden_dim, or a larger machine"
+            text = str(error) if isinstance(error, GraphLatentError) else OUT_OF_MEMORY
             output.err.print(f"error: {text}", style="red", markup=False)
             raise typer.Exit(2) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -15,23 +16,34 @@ Input: TypeAlias = Annotated[
     str, typer.Argument(help="Edge table (.csv .tsv .parquet), .graphml, gnn-benchmark .npz, TU folder, or a data set's name.")
 ]
 Nodes: TypeAlias = Annotated[Path | None, typer.Option("--nodes", help="Node table with ids and feature columns.")]
-Source: TypeAlias = Annotated[str, typer.Option("--source", help="Edge table: column of the edge's start.")]
-Target: TypeAlias = Annotated[str, typer.Option("--target", help="Edge table: column of the edge's end.")]
-Weight: TypeAlias = Annotated[str | None, typer.Option("--weight", help="Edge table: column of weights [default: 'weight' if there].")]
-Id: TypeAlias = Annotated[str, typer.Option("--id", help="Node table: column of ids.")]
-GraphColumn: TypeAlias = Annotated[str, typer.Option("--graph-column", help="Both tables: column that says which graph a row is of.")]
+Source: TypeAlias = Annotated[str | None, typer.Option("--source", help="Edge table: column of the edge's start ('source').")]
+Target: TypeAlias = Annotated[str | None, typer.Option("--target", help="Edge table: column of the edge's end ('target').")]
+Weight: TypeAlias = Annotated[str | None, typer.Option("--weight", help="Edge table: column of weights ('weight', if there).")]
+Id: TypeAlias = Annotated[str | None, typer.Option("--id", help="Node table: column of ids ('id').")]
+GraphColumn: TypeAlias = Annotated[
+    str | None, typer.Option("--graph-column", help="Both tables: column that says which graph a row is of ('graph', if there).")
+]
 Label: TypeAlias = Annotated[str | None, typer.Option("--label", help="Node table: a column of labels, kept out of the features.")]
 FeatureNames: TypeAlias = Annotated[
-    str | None, typer.Option("--features", help="Node table: feature columns, separated by commas [default: all but ids and labels].")
+    str | None, typer.Option("--features", help="Node table: feature columns, separated by commas (all but ids and labels).")
 ]
 
 
 def table_options(
-    source: str, target: str, weight: str | None, node_id: str, graph: str, label: str | None, features: str | None
+    source: str | None,
+    target: str | None,
+    weight: str | None,
+    node_id: str | None,
+    graph: str | None,
+    label: str | None,
+    features: str | None,
+    *,
+    before: TableOptions | None = None,
 ) -> TableOptions:
-    """The column names given on the command line."""
+    """The column names given on the command line; what was not given is as `before`, or else the default."""
     names = None if features is None else tuple(name.strip() for name in features.split(",") if name.strip())
-    return TableOptions(source=source, target=target, weight=weight, id=node_id, graph=graph, label=label, features=names)
+    given = {"source": source, "target": target, "weight": weight, "id": node_id, "graph": graph, "label": label, "features": names}
+    return replace(before or TableOptions(), **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
 
 def read_input(source: str, nodes: Path | None, options: TableOptions, *, symmetrize: bool) -> GraphData:

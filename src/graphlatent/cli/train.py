@@ -32,7 +32,7 @@ from graphlatent.cli.reading import (
 from graphlatent.config import from_mapping, parse_value, settings_class
 from graphlatent.data.datasets import find_dataset
 from graphlatent.data.tables import TableOptions
-from graphlatent.errors import ConfigError, TrainingInterrupted
+from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
 from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
 from graphlatent.training.loop import Hooks
 from graphlatent.training.progress import training_bar
@@ -44,18 +44,18 @@ ESTIMATORS: dict[str, type[NodeLaGraph] | type[GraphLaGraph]] = {"node": NodeLaG
 def train(
     source: Input,
     out: Annotated[Path, typer.Option("--out", help="The run folder to write.")],
-    level: Annotated[str | None, typer.Option("--level", help="'node' or 'graph': what gets an embedding [default: node].")] = None,
+    level: Annotated[str | None, typer.Option("--level", help="'node' or 'graph': what gets an embedding (node).")] = None,
     nodes: Nodes = None,
     config: Annotated[Path | None, typer.Option("--config", help="Settings as TOML; a run's config.toml will do.")] = None,
     assignments: Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; see 'graphlatent settings'.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")] = False,
     save_every: Annotated[float, typer.Option("--save-every", help="Seconds between checkpoints.", min=0)] = 30.0,
     overwrite: Overwrite = False,
-    source_column: Source = "source",
-    target_column: Target = "target",
+    source_column: Source = None,
+    target_column: Target = None,
     weight_column: Weight = None,
-    id_column: Id = "id",
-    graph_column: GraphColumn = "graph",
+    id_column: Id = None,
+    graph_column: GraphColumn = None,
     label: Label = None,
     features: FeatureNames = None,
     quiet: Quiet = False,
@@ -64,19 +64,17 @@ def train(
 ) -> None:
     """Learn embeddings without labels and save model, history and embeddings in a run folder."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
-        run = RunFolder(out)
+        run = RunFolder(out, replace=overwrite)
         options = table_options(source_column, target_column, weight_column, id_column, graph_column, label, features)
         if resume:
             _check_resumable(run)
         else:
-            refuse_existing(out, overwrite=overwrite)
+            _check_free(run, overwrite=overwrite)
         estimator = _estimator(run, source, level, config, assignments or [], resume=resume)
         estimator.set_params(progress=not quiet and not as_json)
         estimator._resolved()  # wrong settings fail here, before a large file is read
         graph = read_input(source, nodes, options, symmetrize=estimator.symmetrize)
         output.note(_summary(about_graph(graph), estimator))
-        if run.started and not resume:
-            _clear(run)
         began = time.monotonic()
         with _interruptible() as stop, training_bar(estimator, hooks=_hooks(run, save_every, stop)) as hooks:
             try:
@@ -117,17 +115,21 @@ def _agreeing_level(run: RunFolder, level: str | None) -> tuple[str, dict[str, A
     return old, values
 
 
+def _check_free(run: RunFolder, *, overwrite: bool) -> None:
+    refuse_existing(run.path, overwrite=overwrite)
+    if run.path.is_dir() and any(run.path.iterdir()) and not run.started and not (run.path / "manifest.json").exists():
+        raise OutputError(f"{run.path} is not a run folder, so it is not replaced. Choose another --out.")
+
+
 def _check_resumable(run: RunFolder) -> None:
+    if run.replace:
+        raise ConfigError("--resume goes on with a run and --overwrite replaces it. Give one of them.")
     if not run.started:
         raise ConfigError(f"There is no run to resume in {run.path}. Leave out --resume to start one.")
     if run.complete:
-        raise ConfigError(f"The run in {run.path} is complete; there is nothing to resume. Start a new one in another folder.")
-
-
-def _clear(run: RunFolder) -> None:
-    """Forget an old run in the same folder; only after its replacement's input was read without an error."""
-    for name in ("manifest.json", "config.toml", "history.csv", "results.json", "embeddings.parquet"):
-        (run.path / name).unlink(missing_ok=True)
+        raise ConfigError(
+            f"The run in {run.path} is complete; there is nothing to resume. Its embeddings: graphlatent embed {run.path} INPUT --out FILE."
+        )
 
 
 def _hooks(run: RunFolder, save_every: float, stop: threading.Event) -> Hooks:

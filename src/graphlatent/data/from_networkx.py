@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -9,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from graphlatent.data.graph import RawGraph
-from graphlatent.errors import InputError
+from graphlatent.errors import GraphLatentWarning, InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -46,7 +47,16 @@ def read_networkx(graph: Any, *, node_attributes: Sequence[str] | None = None, w
 def _weights(graph: Any, weight: str | None, name: str) -> Array | None:
     edges = list(graph.edges(data=weight or "weight", default=None))
     values = [value for _, _, value in edges]
-    if not values or (weight is None and None in values):
+    if weight is None and None in values:
+        if any(value is not None for value in values):
+            missing = values.count(None)
+            warnings.warn(
+                f"{name}: {missing} of {len(values)} edges have no 'weight', so weights are not used. Give all edges one, or none.",
+                GraphLatentWarning,
+                stacklevel=2,
+            )
+        return None
+    if not values:
         return None
     for u, v, value in edges:
         if not isinstance(value, int | float | np.number):
@@ -79,6 +89,14 @@ def _common_attributes(graph: Any, nodes: list[Any]) -> list[Any]:
         if len(common) == 0:
             break
         common = {attribute: None for attribute in common if attribute in attributes}
+    partial = {attribute for _, attributes in graph.nodes(data=True) for attribute in attributes} - set(common)
+    if partial:
+        listed = ", ".join(repr(attribute) for attribute in sorted(partial, key=str))
+        warnings.warn(
+            f"Node attributes that not every node has are left out: {listed}. Choose features with node_attributes=[...].",
+            GraphLatentWarning,
+            stacklevel=2,
+        )
     return list(common)
 
 

@@ -67,6 +67,7 @@ class GraphData:
         graph_ids: the user's names of the graphs [B], or None for 0..B-1.
         y: labels, per node [N] or per graph [B], or None. Training never reads them.
         undirected: every edge stands in both directions with one weight.
+        symmetrized: it does so because reverse edges were added.
         notes: what was done to the input, in words.
     """
 
@@ -80,6 +81,7 @@ class GraphData:
     graph_ids: np.ndarray[Any, Any] | None = None
     y: np.ndarray[Any, Any] | None = None
     undirected: bool = True
+    symmetrized: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -163,6 +165,7 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
         graph_ids=np.array([g.graph_id for g in graphs]) if all(g.graph_id is not None for g in graphs) else None,
         y=_joined_labels(graphs),
         undirected=symmetrize or is_symmetric(clean.edge_index, clean.edge_weight, num_nodes=num_nodes),
+        symmetrized=clean.num_added > 0,
         notes=notes,
     )
 
@@ -360,7 +363,7 @@ def _notes(num_merged: int, num_added: int, num_self_loops: int, num_nodes: int,
     if num_added:
         notes.append(
             f"{num_added:,} edges had no reverse and were read in both directions, as the method works on undirected graphs "
-            "(symmetrize=False keeps directions)."
+            "(reading with symmetrize=False keeps directions)."
         )
     if num_merged:
         notes.append(f"{num_merged:,} duplicate edges were merged (of several weights the largest is kept).")

@@ -97,6 +97,10 @@ def read_tables(edges: Any, nodes: Any = None, *, options: TableOptions | None =
     options = options or TableOptions()
     edge_table = load_table(edges, role="edges", text_columns=_named(options.source, options.target, options.graph))
     weights = _weights(edge_table, options)
+    if options.graph not in (None, TableOptions.graph, *edge_table.columns):  # a name that was given must be there
+        raise InputError(
+            f"{edge_table.name}: there is no column '{options.graph}' (option 'graph'). The columns are: {', '.join(edge_table.columns)}."
+        )
     if nodes is None:
         if options.label is not None or options.features:
             raise InputError("The options 'label' and 'features' name columns of a node table, and none was given. Give 'nodes' as well.")

@@ -25,6 +25,7 @@ SELECTION = (
     "Per split, the preprocessing and L2 strength with the highest validation accuracy; among equals the preprocessing named first, "
     "then the larger strength. The test labels of a split are read once, after its choice."
 )
+REFITTED = " Then fitted once more on its training and validation rows together."
 _CHUNK = 2**16  # rows predicted at a time
 
 
@@ -75,6 +76,7 @@ def linear_probe(
     splits: Sequence[Split],
     strengths: Sequence[float] = STRENGTHS,
     preprocessing: Sequence[Preprocessing] = PREPROCESSING,
+    refit: bool = False,
     device: torch.device | str = "cpu",
 ) -> ProbeResult:
     """Test accuracies of a linear classifier on a representation, every setting chosen on validation rows of the same split.
@@ -87,6 +89,7 @@ def linear_probe(
             scaled, so the same ones fit any representation.
         preprocessing: ways to prepare the rows to choose from. "none": as they are; "row": each row divided by its length;
             "standard": each column divided by its standard deviation over the training rows.
+        refit: after the choice, fit once more on training and validation rows together, as cross-validation over folds does.
         device: where to compute; in float64.
 
     Raises:
@@ -104,10 +107,13 @@ def linear_probe(
     for k, split in enumerate(splits):
         _check_split(split, number=k, num_rows=table.shape[0])
         probe = _choose(table, split, classes[split.train], classes[split.val], strengths=strengths, preprocessing=preprocessing)
+        if refit:
+            rows = np.concatenate([split.train, split.val])
+            probe = _refitted(table, rows, classes[rows], probe.choice)
         predicted = probe.predict(table, split.test)
         accuracies.append(float(np.mean(predicted == classes[split.test])))
         choices.append(probe.choice)
-    return ProbeResult(tuple(accuracies), tuple(choices))
+    return ProbeResult(tuple(accuracies), tuple(choices), SELECTION + (REFITTED if refit else ""))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +153,15 @@ def _choose(
             accuracy = float(np.mean(classes[_predict(val, weights)] == val_labels))
             candidates.append(_Probe(ProbeChoice(how, strength, accuracy), scaler, weights, classes))
     return max(candidates, key=lambda probe: probe.choice.val_accuracy)  # the first of equals
+
+
+def _refitted(table: Table, rows: Array, labels: Array, choice: ProbeChoice) -> _Probe:
+    """The chosen classifier, fitted on these rows."""
+    classes, numbers = np.unique(labels, return_inverse=True)
+    target = torch.from_numpy(numbers.astype(np.int64)).to(table.device)
+    scaler = Scaler.fit(table, rows, choice.preprocessing)
+    (weights,) = logistic_path(scaler.prepare(table, rows), target, num_classes=len(classes), strengths=(choice.strength,))
+    return _Probe(choice, scaler, weights, classes)
 
 
 def _predict(design: Design, weights: Tensor) -> Array:

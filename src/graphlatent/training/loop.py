@@ -86,12 +86,16 @@ class Training:
         """Train to the last epoch, or until the loss stops improving. Returns the history."""
         hooks = hooks or Hooks()
         self.model.train()
+        with torch.enable_grad():
+            self._run_epochs(hooks)
+        self.model.eval()
+        return self.history
+
+    def _run_epochs(self, hooks: Hooks) -> None:
         while self.epoch < self.settings.epochs and not self._out_of_patience():
             self._run_epoch(hooks)
             last = self.history
             hooks.on_epoch(Progress(self.epoch, self.settings.epochs, last.loss[-1], last.reconstruction[-1], last.invariance[-1]))
-        self.model.eval()
-        return self.history
 
     def _run_epoch(self, hooks: Hooks) -> None:
         self.plan_generator.set_state(self.plan_state)
@@ -150,7 +154,7 @@ class Training:
             loss, reconstruction, invariance, _ = table[step].tolist()
             raise NonFiniteLossError(
                 f"The loss is not a finite number at epoch {self.epoch + 1}, step {step + 1}: loss={loss:g}, "
-                f"reconstruction={reconstruction:g}, invariance={invariance:g}. The last good checkpoint is kept. "
+                f"reconstruction={reconstruction:g}, invariance={invariance:g}. The last good checkpoint, if one was saved, is kept. "
                 "Try a smaller lr, or features on a smaller scale."
             )
 
@@ -158,8 +162,8 @@ class Training:
         bad = [name for name, value in self.model.state_dict().items() if not bool(torch.isfinite(value).all())]
         if bad:
             raise NonFiniteLossError(
-                f"The weights {bad[0]} are not finite after epoch {self.epoch}, step {self.step}. The last good checkpoint is kept. "
-                "Try a smaller lr, or features on a smaller scale."
+                f"The weights {bad[0]} are not finite after epoch {self.epoch}, step {self.step}. "
+                "The last good checkpoint, if one was saved, is kept. Try a smaller lr, or features on a smaller scale."
             )
 
     def snapshot(self) -> Snapshot:

@@ -76,10 +76,16 @@ def versions(settings: Settings, *, device: torch.device, fingerprint: str) -> d
 
 
 class RunFolder:
-    """The files of one run."""
+    """The files of one run.
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    Args:
+        path: the folder.
+        replace: start anew where there is a run already, instead of taking it up; the old one is kept until the new one's input and
+            settings have been found good.
+    """
+
+    def __init__(self, path: str | Path, *, replace: bool = False) -> None:
+        self.path, self.replace = Path(path), replace
 
     @property
     def state_path(self) -> Path:
@@ -99,12 +105,18 @@ class RunFolder:
     def begin(self, level: str, settings: Settings, *, features: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         """Write what is known before training: settings, encoding of features, versions. An old model here is voided first."""
         _saver()  # said before anything is written
-        for old in (self.path / "manifest.json", self.state_path):
-            if old.is_file():
-                old.unlink()
+        self._clear()
         write_toml(self.path / "config.toml", to_mapping(settings), level=level)
         write_json(self.path / "features.json", features)
         write_json(self.path / "versions.json", about)
+
+    def _clear(self) -> None:
+        """Forget an old run here, the mark of its completeness first; files of others stay."""
+        for name in ("manifest.json", "results.json", "embeddings.parquet", "history.csv", "model.safetensors", "config.toml"):
+            if (self.path / name).is_file():
+                (self.path / name).unlink()
+        if self.state_path.is_file():
+            self.state_path.unlink()
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Replace the latest snapshot."""
@@ -179,8 +191,8 @@ class RunFolder:
         if not (self.path / "history.csv").is_file():
             snapshot = self.load_snapshot()
             return History.from_tensor(snapshot.tensors["history"]) if snapshot else History()
-        lines = (self.path / "history.csv").read_text(encoding="utf-8").splitlines()
         try:
+            lines = (self.path / "history.csv").read_text(encoding="utf-8").splitlines()
             rows = [[float(v) for v in line.split(",")] for line in lines[1:]]
             return History(*[[row[i + 1] for row in rows] for i in range(len(COLUMNS))])
         except (ValueError, IndexError) as error:
