@@ -10,6 +10,7 @@ so that its peak memory is its own; seconds are the median over steps.
 """
 
 import argparse
+import datetime
 import json
 import platform
 import resource
@@ -140,6 +141,17 @@ def one_way(args: argparse.Namespace) -> dict[str, Any]:
     return {"seconds": statistics.median(times), "steps": len(times), "peak_bytes": peak}
 
 
+def page(paths: list[Path]) -> str:
+    """Records as one Markdown table."""
+    lines = ["| shape | hardware | general | fast | ratio | peak memory, general / fast |", "|---|---|---|---|---|---|"]
+    for record in (json.loads(path.read_text()) for path in paths):
+        for shape, way in record["shapes"].items():
+            seconds = [f"{1000 * way[w]['seconds']:.1f} ms" for w in ("general", "fast")]
+            memory = " / ".join(f"{way[w]['peak_bytes'] / 2**30:.2f}" for w in ("general", "fast"))
+            lines.append(f"| {shape} | {record['hardware']} | {seconds[0]} | {seconds[1]} | {way['ratio']:.2f} | {memory} GiB |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure every shape, general and fast, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -155,7 +167,9 @@ def main() -> None:
         print(json.dumps(one_way(args)))
         return
     hardware = torch.cuda.get_device_name() if args.device == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
-    result: dict[str, Any] = {"command": " ".join(sys.argv), "hardware": hardware, "torch": torch.__version__, "shapes": {}}
+    command_line = f"python benchmarks/step_node.py --shapes {args.shapes} --device {args.device} --seconds {args.seconds:g}"
+    today = datetime.date.today().isoformat()
+    result: dict[str, Any] = {"command": command_line, "hardware": hardware, "torch": torch.__version__, "date": today, "shapes": {}}
     print(f"{'shape':10} {'general s':>10} {'fast s':>10} {'ratio':>6} {'general GB':>11} {'fast GB':>8}   ({hardware})")
     for shape in args.shapes.split(","):
         ways = {}

@@ -68,7 +68,7 @@ def _graphs(out: Path, seed: int, output: Output, bar: bool) -> Rows:
     made = latent_graph_set(seed=seed)
     output.note(f"graphs: {made.graph.num_graphs:,} small graphs of {len(np.unique(made.labels))} topologies, noise sigma {made.sigma:g}")
     estimator = GraphLaGraph(hidden_dim=32, epochs=100, lr=1e-3, alpha=theory_alpha(made), random_state=seed, progress=bar)
-    rows = _rows(estimator, made.graph, made.labels, fold_splits(made.labels, seed=seed), out)
+    rows = _rows(estimator, made.graph, made.labels, fold_splits(made.labels, val_ratio=0.25, seed=seed), out)
     _pictures(estimator, made.graph, made.labels, out, "Synthetic graphs, by topology")
     return rows
 
@@ -96,7 +96,8 @@ def _rows(estimator: LaGraphEstimator, graph: GraphData, labels: Any, splits: tu
         "random-initialised encoder": untrained.fit_transform(graph),
         "LaGraph": embeddings.values,
     }
-    return {name: linear_probe(rows, labels, splits=splits) for name, rows in representations.items()}
+    refit = estimator.level == "graph"  # folds: fitted once more on all but the test fold
+    return {name: linear_probe(rows, labels, splits=splits, refit=refit) for name, rows in representations.items()}
 
 
 def _denoising(estimator: NodeLaGraph, made: LatentGraph) -> dict[str, float]:

@@ -13,7 +13,8 @@ from graphlatent.data.inputs import read_graphs
 from graphlatent.data.tables import TableOptions
 
 Input: TypeAlias = Annotated[
-    str, typer.Argument(help="Edge table (.csv .tsv .parquet), .graphml, gnn-benchmark .npz, TU folder, or a data set's name.")
+    str,
+    typer.Argument(metavar="INPUT", help="Edge table (.csv .tsv .parquet), .graphml, gnn-benchmark .npz, TU folder, or a data set's name."),
 ]
 Nodes: TypeAlias = Annotated[Path | None, typer.Option("--nodes", help="Node table with ids and feature columns.")]
 Source: TypeAlias = Annotated[str | None, typer.Option("--source", help="Edge table: column of the edge's start ('source').")]
