@@ -14,7 +14,7 @@ from sklearn.utils import estimator_checks
 from torch import nn
 
 from cases import as_sparse, random_graph
-from graphlatent import GraphLaGraph, NodeLaGraph
+from graphlatent import GraphLaGraph, NodeLaGraph, read_graphs
 from graphlatent.config import to_mapping
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import ConfigError, GraphLatentError, InputError, OutputError, RunFolderError
@@ -382,8 +382,6 @@ class TestFoundByUsers:
             assert file["graphs"].tolist() == list("AAABB")
 
     def test_directions_cannot_be_asked_for_after_reading(self):
-        from graphlatent import read_graphs
-
         edges = (np.array([[0, 1], [1, 2]]), np.eye(3))
         with pytest.warns(UserWarning, match="read in both directions"):
             both = read_graphs(edges)
@@ -407,8 +405,6 @@ class TestFoundByUsers:
 
     def test_networkx_says_what_it_leaves_out(self):
         import networkx as nx
-
-        from graphlatent import read_graphs
 
         graph = nx.path_graph(3)
         graph.edges[0, 1]["weight"] = 2.0
@@ -442,3 +438,22 @@ class TestFoundByUsers:
     def test_other_devices_are_refused(self, device):
         with pytest.raises(ConfigError, match=f"device='{device}' is not supported"):
             node(device=device).fit(random_graph([4]))
+
+    def test_another_default_dtype_of_torch_changes_nothing(self, tmp_path):
+        import pandas as pd
+
+        edges = pd.DataFrame({"source": [0, 1, 2], "target": [1, 2, 0], "weight": [1.0, 2.0, 3.0]})
+        nodes = pd.DataFrame({"id": [0, 1, 2], "kind": ["a", "b", "a"], "size": [1.0, 2.5, 3.0]})
+        with pytest.warns(UserWarning, match="read in both directions"):
+            usual = node().fit_transform((edges, nodes))
+        torch.set_default_dtype(torch.float64)
+        try:
+            with pytest.warns(UserWarning, match="read in both directions"):
+                data = read_graphs((edges, nodes))
+            fitted = node().fit(data)
+            rows = fitted.transform(data)
+            assert NodeLaGraph.load(fitted.save(tmp_path / "m")).model_.encoder.convs[0].weight.dtype == torch.float32
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert rows.dtype == np.float32
+        np.testing.assert_allclose(rows, usual, rtol=1e-4, atol=1e-5)

@@ -149,7 +149,7 @@ class LaGraphEstimator(Settings):
         except RuntimeError as error:
             detail = " ".join(str(error).split()[:40])
             raise RunFolderError(f"The weights in {run.path} do not fit its config.toml: {detail}") from error
-        estimator.model_ = model.to(pick_device(device or settings.device)).eval()
+        estimator.model_ = model.to(device=pick_device(device or settings.device), dtype=torch.float32).eval()
         estimator.features_, estimator.n_features_in_ = spec, spec.width
         estimator.settings_ = settings
         try:
@@ -229,7 +229,7 @@ class LaGraphEstimator(Settings):
     def _width(self, settings: Settings) -> int:
         """The embedding's width, seen on a graph of one node."""
         edges, ptr = torch.zeros(2, 0, dtype=torch.int64), torch.tensor([0, 1])
-        single = self._batch(GraphData(edges, 1, ptr, x=torch.zeros(1, self.features_.width)))
+        single = self._batch(GraphData(edges, 1, ptr, x=torch.zeros(1, self.features_.width, dtype=torch.float32)))
         return int(self._embed(single, settings).shape[1])
 
     def _batch(self, graph: GraphData) -> Batch:
@@ -261,7 +261,8 @@ class LaGraphEstimator(Settings):
         own = settings.encoder
         if isinstance(own, nn.Module):  # trained on a copy: fit never changes what it was given
             settings = dataclasses.replace(settings, encoder=copy.deepcopy(own))
-        model = build_model(settings, in_dim=spec.width, generator=seeded(settings.random_state, 0)).to(device)
+        model = build_model(settings, in_dim=spec.width, generator=seeded(settings.random_state, 0))
+        model = model.to(device=device, dtype=torch.float32)
         everything = full_batch(graph, prepare=model.prepare, device=device)
         if settings.engine == "auto":
             everything = with_constants(everything)

@@ -128,7 +128,7 @@ def check_features(x: Tensor | SparseMatrix, settings: Settings) -> None:
     if not settings.objective.startswith("ce-"):
         return
     values = x.value if isinstance(x, SparseMatrix) else x
-    row_sum = torch.zeros(x.shape[0]).index_add(0, x.row, x.value) if isinstance(x, SparseMatrix) else x.sum(1)
+    row_sum = torch.zeros(x.shape[0], dtype=x.dtype).index_add(0, x.row, x.value) if isinstance(x, SparseMatrix) else x.sum(1)
     bad = torch.nonzero((row_sum - 1).abs() > 1e-4)[:, 0]
     if bool((values < 0).any()) or bad.numel():
         what = f"row {int(bad[0])} sums to {float(row_sum[bad[0]]):g}" if bad.numel() else "some are negative"

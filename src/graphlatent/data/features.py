@@ -125,7 +125,9 @@ def encode_features(spec: FeatureSpec, graph: GraphData) -> GraphData:
     _check_kind(spec, graph)
     if spec.kind == "degree":
         position = graph.degree.clamp(max=spec.cap)[:, None]
-        return graph.with_features(_filled(position, torch.ones(position.shape), spec.width, dense=spec.width <= DENSE_DEGREES))
+        return graph.with_features(
+            _filled(position, torch.ones(position.shape, dtype=torch.float32), spec.width, dense=spec.width <= DENSE_DEGREES)
+        )
     if spec.kind == "columns":
         return graph.with_features(_encode_columns(spec, graph))
     if graph.x is not None and graph.x.shape[1] != spec.width:
@@ -170,7 +172,7 @@ def _filled(position: Tensor, value: Tensor, width: int, *, dense: bool) -> Tens
     """The matrix [N, W] with `value` [N, C] at the columns `position` [N, C] of each row, zero elsewhere."""
     num_rows = position.shape[0]
     if dense:
-        return torch.zeros(num_rows, width).scatter_(1, position, value)
+        return torch.zeros(num_rows, width, dtype=torch.float32).scatter_(1, position, value)
     row = torch.arange(num_rows)[:, None].expand_as(position)
     kept = value != 0
     return SparseMatrix.from_coo(row[kept], position[kept], value[kept], (num_rows, width))

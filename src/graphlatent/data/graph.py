@@ -215,7 +215,7 @@ def _joined_weights(graphs: Sequence[RawGraph], num_edges: Sequence[int]) -> Ten
     parts = []
     for graph, count in zip(graphs, num_edges, strict=True):
         if graph.edge_weight is None:
-            parts.append(torch.ones(count))
+            parts.append(torch.ones(count, dtype=torch.float32))
             continue
         weight = torch.from_numpy(_numeric_array(graph.edge_weight, name=graph.name, what="edge_weight"))
         if weight.ndim == 2 and weight.shape[1] == 1:

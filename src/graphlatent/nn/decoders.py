@@ -16,7 +16,7 @@ from graphlatent.nn.norm import BatchNorm
 
 def _linear(in_dim: int, out_dim: int) -> nn.Linear:
     """A linear layer left uninitialised: torch's own start would draw from the global generator."""
-    layer: nn.Linear = skip_init(nn.Linear, in_dim, out_dim)  # type: ignore[no-untyped-call]
+    layer: nn.Linear = skip_init(nn.Linear, in_dim, out_dim, dtype=torch.float32)  # type: ignore[no-untyped-call]
     return layer
 
 

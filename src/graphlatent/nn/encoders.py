@@ -28,7 +28,7 @@ class GCNLayer(nn.Module):
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(in_dim, out_dim))
+        self.weight = nn.Parameter(torch.empty(in_dim, out_dim, dtype=torch.float32))
         self.bias = nn.Parameter(torch.zeros(out_dim))
 
     def inner(self, x: Features, matrix: SparseMatrix) -> Tensor:
@@ -49,9 +49,9 @@ class GINLayer(nn.Module):
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(in_dim, out_dim))
+        self.weight = nn.Parameter(torch.empty(in_dim, out_dim, dtype=torch.float32))
         self.bias = nn.Parameter(torch.zeros(out_dim))
-        self.weight2 = nn.Parameter(torch.empty(out_dim, out_dim))
+        self.weight2 = nn.Parameter(torch.empty(out_dim, out_dim, dtype=torch.float32))
         self.bias2 = nn.Parameter(torch.zeros(out_dim))
 
     def inner(self, x: Features, matrix: SparseMatrix) -> Tensor:
