@@ -15,7 +15,7 @@ from graphlatent.atomic import refuse_existing, write_json
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
 from graphlatent.data.graph import GraphData
 from graphlatent.data.splits import Split, fold_splits, random_splits
-from graphlatent.data.synthetic import LatentGraph, LatentGraphSet, latent_graph, latent_graph_set
+from graphlatent.data.synthetic import FAMILIES, LatentGraph, LatentGraphSet, latent_graph, latent_graph_set
 from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
 from graphlatent.probes.baselines import propagated_features, raw_features
 from graphlatent.probes.linear import ProbeResult, linear_probe
@@ -69,7 +69,7 @@ def _graphs(out: Path, seed: int, output: Output, bar: bool) -> Rows:
     output.note(f"graphs: {made.graph.num_graphs:,} small graphs of {len(np.unique(made.labels))} topologies, noise sigma {made.sigma:g}")
     estimator = GraphLaGraph(hidden_dim=32, epochs=100, lr=1e-3, alpha=theory_alpha(made), random_state=seed, progress=bar)
     rows = _rows(estimator, made.graph, made.labels, fold_splits(made.labels, val_ratio=0.25, seed=seed), out)
-    _pictures(estimator, made.graph, made.labels, out, "Synthetic graphs, by topology")
+    _pictures(estimator, made.graph, np.array(list(FAMILIES))[made.labels], out, "Synthetic graphs, by topology")
     return rows
 
 
