@@ -21,7 +21,6 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(temporary)
-        temporary.chmod(0o644)  # some writers leave files that only their owner can read
         _sync(temporary)
         os.replace(temporary, path)
         _sync(path.parent)

@@ -214,19 +214,20 @@ class RunFolder:
             )
 
 
-def _saver() -> Callable[..., None]:
+def _saver() -> Callable[..., bytes]:
+    """The serialiser. Not `save_file`, which leaves a temporary file of its own when the process is killed inside it."""
     try:
-        from safetensors.torch import save_file
+        from safetensors.torch import save
     except ImportError as error:
         raise missing_package("safetensors", needed_for="Saving a model") from error
-    return save_file
+    return save
 
 
 def _save_tensors(path: Path, tensors: Mapping[str, Tensor], about: str) -> None:
     """Write tensors and one text; a single key, since safetensors writes several in no fixed order."""
-    save_file = _saver()
-    contiguous = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    write_atomically(path, lambda temporary: save_file(contiguous, str(temporary), metadata={"graphlatent": about}))
+    contiguous = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}  # tied weights are refused
+    content = _saver()(contiguous, metadata={"graphlatent": about})
+    write_atomically(path, lambda temporary: temporary.write_bytes(content))
 
 
 def _load_tensors(path: Path) -> tuple[dict[str, Tensor], str | None]:
