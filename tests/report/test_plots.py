@@ -53,6 +53,7 @@ def test_pyplot_is_not_used(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # importing it would raise
     plot_history(HISTORY, tmp_path / "history.png")
     plot_map(np.eye(3), tmp_path / "map.png", labels=[0, 1, 2])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["history.png", "map.png"]
 
 
 def test_pca_by_hand():
