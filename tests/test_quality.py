@@ -19,7 +19,7 @@ def test_photo_after_50_steps(data_root):
     rows = NodeLaGraph(epochs=50, device="cpu").fit_transform(graph)
     learnt = linear_probe(rows, graph.y, splits=splits)
     raw = linear_probe(raw_features(graph, level="node"), graph.y, splits=splits)
-    assert learnt.mean > 0.915  # 0.926 when recorded
+    assert learnt.mean > 0.915  # 0.928 when recorded
     assert learnt.mean > raw.mean + 0.04
 
 
@@ -30,7 +30,7 @@ def test_mutag_with_the_defaults(data_root):
     rows = GraphLaGraph(device="cpu").fit_transform(graph)
     result = linear_probe(rows, graph.y, splits=fold_splits(graph.y))
     assert rows.shape == (188, 384)
-    assert result.mean > 0.76  # 0.82 when recorded, one fold more or less is 0.01
+    assert result.mean > 0.76  # 0.825 when recorded; the folds spread by 0.09
     assert np.isfinite(raw_features(encoded, level="graph")).all()
 
 

@@ -123,8 +123,8 @@ def _numbers(probe: ProbeResult) -> dict[str, Any]:
 def _report(output: Output, nodes: Rows, graphs: Rows, denoised: dict[str, float], out: Path, seconds: float) -> None:
     table = [[name, *(f"{100 * p.mean:.1f} ± {100 * p.std:.1f}" for p in (nodes[name], graphs[name]))] for name in nodes]
     output.table("linear probe, test accuracy in % (mean ± spread over splits)", ["representation", "nodes", "graphs"], table)
-    selection = next(iter(nodes.values())).selection
-    output.say(f"How it was selected: {selection}")
+    output.say(f"How it was selected, nodes: {nodes['LaGraph'].selection}")
+    output.say(f"How it was selected, graphs: {graphs['LaGraph'].selection}")
     output.say(f"Distance to the hidden features F: observed {denoised['observed']:.1f}, predicted by LaGraph {denoised['predicted']:.1f}")
     output.say(f"Embeddings: {out / 'node' / 'embeddings.parquet'}, {out / 'graph' / 'embeddings.parquet'}")
     output.say(f"Pictures: {out / 'node' / 'map.png'}, {out / 'graph' / 'map.png'} and loss.png beside them")
