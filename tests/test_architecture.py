@@ -15,7 +15,8 @@ SOURCE = Path(graphlatent.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 # The flow of docs/architecture.md: a module may import from its own stage and from earlier ones.
 STAGES = [
-    ["_version", "errors", "atomic", "config"],
+    ["_version", "errors", "atomic", "memory", "config"],
+    ["kernels"],
     ["data"],
     ["masking"],
     ["nn"],

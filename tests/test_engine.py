@@ -107,7 +107,7 @@ class TestReconstruction:
     def test_several_blocks_equal_one(self, sparse, monkeypatch):
         case = self.case(sparse, torch.float64, noise=1.0)
         whole = self.gradients("blocks", *case)
-        monkeypatch.setattr("graphlatent.reconstruction._BLOCK", 40 * 7)
+        monkeypatch.setattr("graphlatent.reconstruction._BLOCK", {"cpu": 40 * 7})
         parts = self.gradients("blocks", *case)
         torch.testing.assert_close(whole, parts, rtol=1e-11, atol=1e-11)
 

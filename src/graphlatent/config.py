@@ -90,6 +90,9 @@ class Settings:
     device: Annotated[str, Doc("'auto' (a GPU where there is one), 'cpu', 'cuda', 'cuda:1' ...")] = "auto"
     random_state: Annotated[int, Range(0, 2**31 - 1), Doc("seed of initial weights, masks and batches")] = 0
     engine: Annotated[Literal["auto", "general"], Doc("'auto': the fastest exact way; 'general': two plain runs, for checking")] = "auto"
+    precision: Annotated[
+        Literal["fp32", "tf32", "bf16"], Doc("products on a GPU: full float32, TF32, or bfloat16 activations with float32 sums; CPU: fp32")
+    ] = "tf32"
     progress: Annotated[bool, Doc("show a progress bar (in a terminal)")] = False
     loss_reduction: Annotated[Literal["sum", "mean"] | None, Doc("squared norms over features: paper 'sum', released 'mean'")] = None
     last_norm: Annotated[bool | None, Doc("batch norm after the last encoder layer: paper no, released yes")] = None
@@ -235,6 +238,8 @@ def _check_together(settings: Settings, owner: str) -> None:
             f"invariance_on='all' of {owner} has no meaning for '{settings.objective}': a graph's embedding already pools all nodes. "
             "Use 'masked', or an '-output' objective."
         )
+    if settings.precision == "bf16" and (settings.engine == "general" or isinstance(settings.encoder, nn.Module)):
+        raise ConfigError(f"precision='bf16' of {owner} needs a built-in encoder and engine='auto'. Use 'tf32' or 'fp32'.")
     if settings.objective.startswith("ce-") and settings.output_activation == "relu":
         raise ConfigError(f"objective='{settings.objective}' of {owner} needs output_activation='none': its outputs are logits.")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from graphlatent.config import GraphSettings, Settings
@@ -26,11 +27,13 @@ class Engine:
         share: compute the masked view from the plain one.
         rows_only: of the masked view's last layer, compute the masked rows only.
         how: the way of the reconstruction term.
+        dtype: what the encoder's products and rows are kept in; None is the features' own type.
     """
 
     share: bool
     rows_only: bool
     how: Reconstruct
+    dtype: torch.dtype | None = None
 
 
 def choose_engine(model: LaGraphModel, settings: Settings) -> Engine:
@@ -46,12 +49,13 @@ def choose_engine(model: LaGraphModel, settings: Settings) -> Engine:
         rows_only = row_wise and (settings.invariance_on == "masked" or settings.objective == "denoise")
     squared = settings.objective in ("mse-embed", "mse-output")
     share = can_share(model)
-    return Engine(share=share, rows_only=share and rows_only, how="gram" if squared and linear_end else "output")
+    low = torch.bfloat16 if settings.precision == "bf16" and next(model.parameters()).is_cuda else None
+    return Engine(share=share, rows_only=share and rows_only, how="gram" if squared and linear_end else "output", dtype=low)
 
 
 def compute(model: LaGraphModel, batch: Batch, mask: MaskedView, settings: Settings, engine: Engine) -> LossSums:
     """The terms of the loss, the way `engine` says."""
-    views = shared(model, batch, mask, rows_only=engine.rows_only) if engine.share else general(model, batch, mask)
+    views = shared(model, batch, mask, rows_only=engine.rows_only, dtype=engine.dtype) if engine.share else general(model, batch, mask)
     return loss_sums(model, batch, mask, views, settings, how=_cheaper(engine.how, batch, views.plain[-1].shape[1]))
 
 

@@ -27,7 +27,9 @@ from graphlatent.data.features import FeatureSpec, encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.inputs import read_graphs
 from graphlatent.embedding import Embeddings, embed_graphs, embed_nodes
+from graphlatent.engine import choose_engine
 from graphlatent.errors import ConfigError, GraphLatentWarning, RunFolderError, not_fitted
+from graphlatent.masking import with_places
 from graphlatent.nn.model import LaGraphModel, build_model
 from graphlatent.nn.norm import measure_statistics
 from graphlatent.objective import check_features
@@ -263,9 +265,11 @@ class LaGraphEstimator(Settings):
             settings = dataclasses.replace(settings, encoder=copy.deepcopy(own))
         model = build_model(settings, in_dim=spec.width, generator=seeded(settings.random_state, 0))
         model = model.to(device=device, dtype=torch.float32)
+        if settings.precision == "bf16" and device.type == "cpu":
+            warnings.warn("precision='bf16' needs a GPU: computing in float32 here.", GraphLatentWarning, stacklevel=3)
         everything = full_batch(graph, prepare=model.prepare, device=device)
         if settings.engine == "auto":
-            everything = with_constants(everything)
+            everything = with_constants(everything, dtype=choose_engine(model, settings).dtype)
         return Training(model, self._batches(everything, graph, settings, model), settings, device=device), everything
 
     def _begin_or_resume(
@@ -301,7 +305,7 @@ class NodeLaGraph(NodeSettings, LaGraphEstimator):
     def _batches(self, everything: Batch, graph: GraphData, settings: Settings, model: LaGraphModel) -> BatchSource:
         assert isinstance(settings, NodeSettings)
         if settings.batching == "full":
-            return FullBatches(everything, steps_per_epoch=settings.steps_per_epoch)
+            return FullBatches(with_places(everything, settings), steps_per_epoch=settings.steps_per_epoch)
         return NodeBatches(
             graph,
             nodes_per_step=settings.nodes_per_step,

@@ -6,13 +6,13 @@ X_masked = 1_{J^c} * X + 1_J * M, with M Gaussian noise or zeros.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from graphlatent.config import Settings
-from graphlatent.data.batches import Batch
+from graphlatent.data.batches import Batch, ranges
 from graphlatent.data.sparse import PatchedRows, replace_rows
 
 
@@ -46,6 +46,14 @@ def num_masked(graph_size: Tensor, *, ratio: float, rounding: str) -> Tensor:
     return torch.minimum(wanted, graph_size)
 
 
+def with_places(batch: Batch, settings: Settings) -> Batch:
+    """The batch with what no draw changes: in a random order of the nodes, graph by graph, the first |J_i| of each are masked."""
+    size = batch.graph_size
+    start = torch.cumsum(size, 0) - size
+    wanted = num_masked(size, ratio=settings.mask_ratio, rounding=str(settings.mask_rounding))
+    return replace(batch, masked_places=ranges(start, start + wanted))
+
+
 def draw_mask(batch: Batch, settings: Settings, *, generator: torch.Generator) -> MaskedView:
     """A fresh mask: a share of each graph's counted nodes, drawn without replacement, and their new features.
 
@@ -55,17 +63,16 @@ def draw_mask(batch: Batch, settings: Settings, *, generator: torch.Generator) -
         generator: source of randomness, on the batch's device.
     """
     device = batch.graph_id.device
-    candidates = torch.arange(batch.num_nodes, device=device) if batch.counts is None else torch.nonzero(batch.counts)[:, 0]
-    graph_id, size = batch.graph_id[candidates], batch.graph_size
-    # A random order within each graph: sort by (graph, random number); the first |J_i| of each graph are masked.
-    key = torch.rand(candidates.numel(), generator=generator, device=device, dtype=torch.float64) + graph_id
-    order = torch.argsort(key)
-    start = torch.cumsum(size, 0) - size
-    rank = torch.arange(candidates.numel(), device=device) - start[graph_id]
-    wanted = num_masked(size, ratio=settings.mask_ratio, rounding=str(settings.mask_rounding))
-    rows = torch.sort(candidates[order[rank < wanted[graph_id]]]).values
+    candidates = None if batch.counts is None else torch.nonzero(batch.counts)[:, 0]
+    graph_id = batch.graph_id if candidates is None else batch.graph_id[candidates]
+    places = batch.masked_places if batch.masked_places is not None else with_places(batch, settings).masked_places
+    assert places is not None
+    # A random order within each graph: sort by (graph, random number).
+    key = torch.rand(graph_id.numel(), generator=generator, device=device, dtype=torch.float64) + graph_id
+    chosen = torch.argsort(key)[places]
+    rows = torch.sort(chosen if candidates is None else candidates[chosen]).values
     shape = (rows.numel(), batch.x.shape[1])
     if settings.mask_value == "zeros":
         return MaskedView(rows, torch.zeros(shape, dtype=batch.x.dtype, device=device))
     noise = torch.randn(shape, generator=generator, dtype=batch.x.dtype, device=device)
-    return MaskedView(rows, noise * settings.noise_std)
+    return MaskedView(rows, noise.mul_(settings.noise_std))

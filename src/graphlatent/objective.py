@@ -114,13 +114,13 @@ def loss_sums(
         plain = model.pool(views.plain, batch.graph_id, batch.num_graphs)
         masked = model.pool(views.masked, batch.graph_id, batch.num_graphs)
         compared = plain.numel() if mean else mask.rows.numel()
-        return LossSums(reconstruction, count, (plain - masked).square().sum(), float(compared))
+        return LossSums(reconstruction, count, _squared_distance(plain, masked), float(compared))
     else:
         rows = _compared_rows(batch, mask, settings)
         plain = _at(views.plain[-1], rows)
         masked = _at(views.masked[-1], rows) if views.masked_rows is None else views.masked_rows
     compared = plain.numel() if mean else plain.shape[0]
-    return LossSums(reconstruction, count, (plain - masked).square().sum(), float(compared))
+    return LossSums(reconstruction, count, _squared_distance(plain, masked), float(compared))
 
 
 def check_features(x: Tensor | SparseMatrix, settings: Settings) -> None:
@@ -139,10 +139,15 @@ def check_features(x: Tensor | SparseMatrix, settings: Settings) -> None:
 
 
 def row_weights(batch: Batch, *, mean: bool) -> Tensor:
-    """What each row's error counts, [N]: 1 / |V_i|, or 1 where everything is averaged alike; 0 for rows that do not count."""
-    dtype = batch.x.dtype
+    """What each row's error counts, [N]: 1 / |V_i|, or 1 where everything is averaged alike; 0 for rows that do not count.
+
+    Where all rows count the same, one number for all, [].
+    """
+    dtype, device, every = batch.x.dtype, batch.graph_id.device, batch.counts is None
+    if every and (mean or batch.num_graphs == 1):
+        return torch.full((), 1.0 if mean else 1.0 / max(batch.num_nodes, 1), dtype=dtype, device=device)
     if mean:
-        weight = torch.ones(batch.num_nodes, dtype=dtype, device=batch.graph_id.device)
+        weight = torch.ones(batch.num_nodes, dtype=dtype, device=device)
     else:
         weight = (1.0 / batch.graph_size.clamp(min=1).to(dtype))[batch.graph_id]
     return weight if batch.counts is None else weight * batch.counts
@@ -164,7 +169,8 @@ def _implicit_reconstruction(model: LaGraphModel, batch: Batch, views: Views, ho
     else:
         energy = batch.row_energy if batch.row_energy is not None else with_constants(batch).row_energy
         assert energy is not None
-        error = gram_error(hidden, last.weight, last.bias, batch.x, row_weight=weight, row_energy=energy)
+        known = {"row_energy": energy, "column_sum": batch.column_sum}
+        error = gram_error(hidden, last.weight, last.bias, batch.x, row_weight=weight, **known)
     return error, _divisor(batch, mean, columns=batch.x.shape[1])
 
 
@@ -208,6 +214,12 @@ def _compared_rows(batch: Batch, mask: MaskedView, settings: Settings) -> Tensor
 
 def _at(rows: Tensor, index: Tensor | None) -> Tensor:
     return rows if index is None else rows[index]
+
+
+def _squared_distance(a: Tensor, b: Tensor) -> Tensor:
+    """||a - b||^2, a scalar, summed in float32 or better."""
+    exact = torch.promote_types(a.dtype, torch.float32)
+    return (a.to(exact) - b.to(exact)).square().sum()
 
 
 def _squared_error(output: Tensor, x: Tensor | SparseMatrix) -> Tensor:

@@ -15,25 +15,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphlatent.data.sparse import SparseMatrix, matmul, take_rows, to_dense
+from graphlatent.data.sparse import SparseMatrix, dense_rows, multiply
 
 SAFE_RATIO = 1e-2
 """`gram_error` is used while the error is at least this share of sum_v w_v ||x_v||^2 (float32 then keeps 4 digits of its gradient)."""
-_BLOCK = 1 << 23  # entries of a block of residuals
+_BLOCK = {"cpu": 1 << 23, "cuda": 1 << 25}  # entries of a block of residuals, by kind of device
 
 
-def gram_error(hidden: Tensor, weight: Tensor, bias: Tensor, x: Tensor | SparseMatrix, *, row_weight: Tensor, row_energy: Tensor) -> Tensor:
+def gram_error(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    x: Tensor | SparseMatrix,
+    *,
+    row_weight: Tensor,
+    row_energy: Tensor,
+    column_sum: Tensor | None = None,
+) -> Tensor:
     """sum_v w_v ||W h_v + b - x_v||^2, a scalar, by the identity above.
 
     Args:
-        hidden: H, [N, H].
+        hidden: H, [N, H]; where it is less precise than W, sums are still made in W's type.
         weight: W, [F, H].
         bias: b, [F].
         x: features, [N, F], dense or sparse.
-        row_weight: w, [N]; no gradient flows to it.
+        row_weight: w, [N], or [] where all rows weigh the same; no gradient flows to it.
         row_energy: ||x_v||^2, [N].
+        column_sum: sum_v x_v, [F], where it was made ahead; used where all rows weigh the same.
     """
-    error: Tensor = _GramError.apply(hidden, weight, bias, x, row_weight, row_energy)  # type: ignore[no-untyped-call]
+    error: Tensor = _GramError.apply(hidden, weight, bias, x, row_weight, row_energy, column_sum)  # type: ignore[no-untyped-call]
     return error
 
 
@@ -48,50 +58,77 @@ class _GramError(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, x: Tensor | SparseMatrix, row_weight: Tensor, row_energy: Tensor
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        x: Tensor | SparseMatrix,
+        row_weight: Tensor,
+        row_energy: Tensor,
+        column_sum: Tensor | None,
     ) -> Tensor:
-        weighted = hidden * row_weight[:, None]
-        sides = torch.cat([weighted, row_weight[:, None]], dim=1)  # one product gives X^T diag(w) H and X^T w
-        crossed = x.transpose.matmul(sides) if isinstance(x, SparseMatrix) else x.T @ sides
-        cross, mean = crossed[:, :-1], crossed[:, -1]  # [F, H], [F]
+        even = row_weight.ndim == 0  # then w = 1 below, and all is scaled at the end
+        h = hidden.to(weight.dtype)
+        weighted = h if even else h * row_weight[:, None]
+        flipped = x.transpose if isinstance(x, SparseMatrix) else x.T
+        cross = multiply(flipped, weighted)  # X^T diag(w) H, [F, H]
+        if even and column_sum is not None:
+            mean = column_sum
+        else:
+            mean = multiply(flipped, (h.new_ones(h.shape[0]) if even else row_weight)[:, None])[:, 0]  # X^T w, [F]
         total = weighted.sum(0)  # s, [H]
-        by_gram = weight @ (hidden.T @ weighted)  # W G, [F, H]
-        by_total = weight @ total + row_weight.sum() * bias - mean  # [F]
+        by_gram = weight @ (h.T @ weighted)  # W G, [F, H]
+        rows: float | Tensor = h.shape[0] if even else row_weight.sum()
+        by_total = weight @ total + rows * bias - mean  # [F]
         # The large terms are paired feature by feature before they are summed.
         error = (weight * (by_gram - 2 * cross)).sum(dtype=torch.float64)
         error += (bias * (by_total + weight @ total - mean)).sum(dtype=torch.float64)
-        error += (row_energy * row_weight).sum(dtype=torch.float64)
-        d_hidden = torch.addmm(bias @ weight, hidden, weight.T @ weight)  # (W^T)(W h + b)
-        d_hidden -= matmul(x, weight)
-        d_hidden *= 2 * row_weight[:, None]
-        ctx.save_for_backward(d_hidden, 2 * (by_gram - cross + torch.outer(bias, total)), 2 * by_total)
-        return error.to(hidden.dtype)
+        error += (row_energy if even else row_energy * row_weight).sum(dtype=torch.float64)
+        d_hidden = multiply(x, weight, base=torch.addmm(bias @ weight, h, weight.T @ weight), alpha=-1.0)  # W^T (W h + b - x)
+        if not even:
+            d_hidden *= row_weight[:, None]
+        ctx.save_for_backward(row_weight)
+        ctx.formed = d_hidden.to(hidden.dtype), (by_gram - cross).addr_(bias, total), by_total
+        return (error * row_weight if even else error).to(weight.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        d_hidden, d_weight, d_bias = ctx.saved_tensors
-        return grads[0] * d_hidden, grads[0] * d_weight, grads[0] * d_bias, None, None, None
+        return (*_scaled(ctx, grads[0]), None, None, None, None)
 
 
 class _BlockedError(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, x: Tensor | SparseMatrix, row_weight: Tensor) -> Tensor:
+        even = row_weight.ndim == 0
         error = torch.zeros((), dtype=torch.float64, device=hidden.device)
         d_hidden, d_weight, d_bias = torch.empty_like(hidden), torch.zeros_like(weight), torch.zeros_like(bias)
-        step = max(1, _BLOCK // weight.shape[0])
+        step = max(1, _BLOCK.get(hidden.device.type, 1 << 23) // weight.shape[0])
         for start in range(0, hidden.shape[0], step):
-            rows = torch.arange(start, min(start + step, hidden.shape[0]), device=hidden.device)
-            block = hidden[start : start + step]
-            residual = torch.addmm(bias, block, weight.T) - to_dense(take_rows(x, rows))
-            weighted = residual * row_weight[start : start + step, None]
-            error += (residual * weighted).sum(dtype=torch.float64)
-            d_hidden[start : start + step] = 2 * weighted @ weight
-            d_weight.addmm_(weighted.T, block, alpha=2)
-            d_bias += 2 * weighted.sum(0)
-        ctx.save_for_backward(d_hidden, d_weight, d_bias)
-        return error.to(hidden.dtype)
+            stop = min(start + step, hidden.shape[0])
+            h = hidden[start:stop].to(weight.dtype)
+            residual = torch.addmm(bias, h, weight.T).sub_(dense_rows(x, start, stop))
+            squares = torch.linalg.vector_norm(residual, dim=1).square()
+            if not even:
+                squares *= row_weight[start:stop]
+                residual *= row_weight[start:stop, None]
+            error += squares.sum(dtype=torch.float64)
+            d_hidden[start:stop] = residual @ weight
+            d_weight.addmm_(residual.T, h)
+            d_bias += residual.sum(0)
+        ctx.save_for_backward(row_weight)
+        ctx.formed = d_hidden, d_weight, d_bias
+        return (error * row_weight if even else error).to(weight.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        d_hidden, d_weight, d_bias = ctx.saved_tensors
-        return grads[0] * d_hidden, grads[0] * d_weight, grads[0] * d_bias, None, None
+        return (*_scaled(ctx, grads[0]), None, None)
+
+
+def _scaled(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+    """The gradients formed on the way, times what their common factor is; scaled in place, so this can be asked once only."""
+    if ctx.formed is None:
+        raise RuntimeError("the gradient of a reconstruction error was already taken")
+    (row_weight,), formed = ctx.saved_tensors, ctx.formed
+    ctx.formed = None
+    factor = 2 * grad * row_weight if row_weight.ndim == 0 else 2 * grad
+    return tuple(part.mul_(factor) for part in formed)

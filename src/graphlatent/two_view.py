@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from graphlatent.data.batches import Batch
-from graphlatent.data.sparse import SparseMatrix, matmul, take_rows
+from graphlatent.data.slices import Slice
+from graphlatent.data.sparse import SparseMatrix
 from graphlatent.masking import MaskedView
+from graphlatent.nn import fused
 from graphlatent.nn.encoders import GCNLayer, GINLayer, GNNEncoder
 from graphlatent.nn.model import LaGraphModel
 from graphlatent.nn.propagation import propagate
@@ -50,7 +52,7 @@ def can_share(model: LaGraphModel) -> bool:
     return isinstance(model.encoder, GNNEncoder)
 
 
-def shared(model: LaGraphModel, batch: Batch, mask: MaskedView, *, rows_only: bool) -> Views:
+def shared(model: LaGraphModel, batch: Batch, mask: MaskedView, *, rows_only: bool, dtype: torch.dtype | None = None) -> Views:
     """The same views, computed from what they share.
 
     Args:
@@ -58,27 +60,36 @@ def shared(model: LaGraphModel, batch: Batch, mask: MaskedView, *, rows_only: bo
         batch: features and propagation matrix.
         mask: the masked rows J and their new features.
         rows_only: of the masked view's last layer, only the rows J are wanted.
+        dtype: what products and rows are kept in; None is the features' own type.
     """
     encoder, matrix = cast(GNNEncoder, model.encoder), cast(SparseMatrix, batch.structure)
     convs = [cast("GCNLayer | GINLayer", conv) for conv in encoder.convs]
-    to_masked = matrix.rows(mask.rows)  # A[J, :]
-    from_masked = to_masked.transpose if matrix.symmetric else matrix.transpose.rows(mask.rows).transpose  # A[:, J]
-    last = len(convs) - 1
+    part, limit, last = Slice(matrix, mask.rows), batch.limit, len(convs) - 1
     rows_only = rows_only and last >= len(encoder.norms)  # a norm after the last layer needs all of its rows
+    dtype = dtype or batch.x.dtype
+    weight, bias = convs[0].weight.to(dtype), convs[0].bias.to(dtype)
     if batch.propagated is None:
-        inner = propagate(matrix, batch.x, convs[0].weight) + convs[0].bias
+        inner = propagate(matrix, batch.x.to(dtype) if isinstance(batch.x, Tensor) else batch.x, weight, bias)
     else:
-        inner = torch.addmm(convs[0].bias, batch.propagated, convs[0].weight)
-    change = matmul(mask.values, convs[0].weight) - matmul(take_rows(batch.x, mask.rows), convs[0].weight)  # (M_J - X_J) W
-    masked_inner = inner + from_masked.matmul(change)
-    plain, masked = [encoder.finish(0, inner)], [] if rows_only and last == 0 else [encoder.finish(0, masked_inner)]
+        inner = torch.addmm(bias, batch.propagated.to(dtype), weight)
+    change = _change(batch.x, mask, weight)
+    plain, masked = [fused.finish(encoder, 0, inner, limit=limit)], []
+    if not (rows_only and last == 0):
+        masked.append(fused.finish_masked(encoder, inner, part, change, limit=limit))
     for i in range(1, last + 1):
-        plain.append(encoder.finish(i, convs[i].inner(plain[-1], matrix)))
+        plain.append(fused.finish(encoder, i, convs[i].inner(plain[-1], matrix), limit=limit))
         if not (rows_only and i == last):
-            masked.append(encoder.finish(i, convs[i].inner(masked[-1], matrix)))
+            masked.append(fused.finish(encoder, i, convs[i].inner(masked[-1], matrix), limit=limit))
     if not rows_only:
         return Views(plain, masked)
     if last == 0:
-        return Views(plain, masked, encoder.finish(0, masked_inner[mask.rows]))
-    rows = torch.addmm(convs[last].bias, to_masked.matmul(masked[-1]), convs[last].weight)
-    return Views(plain, masked, encoder.finish(last, rows))
+        return Views(plain, masked, fused.finish(encoder, 0, part.spread(change, inner)[mask.rows]))
+    rows = torch.addmm(convs[last].bias.to(dtype), part.take(masked[-1]), convs[last].weight.to(dtype))
+    return Views(plain, masked, fused.finish(encoder, last, rows))
+
+
+def _change(x: Tensor | SparseMatrix, mask: MaskedView, weight: Tensor) -> Tensor:
+    """(M_J - X_J) W, [R, H]."""
+    if isinstance(x, Tensor):
+        return (mask.values - x[mask.rows]).to(weight.dtype) @ weight
+    return mask.values.to(weight.dtype) @ weight - Slice(x, mask.rows).take(weight)

@@ -59,6 +59,10 @@ class Batch:
         counts: rows that may be masked and counted, bool [N]; None means all.
         row_energy: ||x_v||^2 of each row, [N], where it was made ahead (`with_constants`).
         propagated: structure @ x, [N, F], where it was made ahead.
+        column_sum: sum of all rows of x, [F], where it was made ahead.
+        sizes: counted nodes of each graph, int64 [B], where they were counted ahead.
+        masked_places: which places of a random order of the nodes, graph by graph, are masked, int64 [R] (masking.with_places).
+        limit: number of rows that are not padding, int64 []; None means that all are real.
     """
 
     x: Tensor | SparseMatrix
@@ -69,6 +73,10 @@ class Batch:
     counts: Tensor | None = None
     row_energy: Tensor | None = None
     propagated: Tensor | None = None
+    column_sum: Tensor | None = None
+    sizes: Tensor | None = None
+    masked_places: Tensor | None = None
+    limit: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -78,6 +86,8 @@ class Batch:
     @property
     def graph_size(self) -> Tensor:
         """Counted nodes of each graph, int64 [B]."""
+        if self.sizes is not None:
+            return self.sizes
         counted = self.graph_id if self.counts is None else self.graph_id[self.counts]
         return torch.bincount(counted, minlength=self.num_graphs)
 
@@ -106,15 +116,16 @@ def full_batch(graph: GraphData, *, prepare: Prepare, device: torch.device, dtyp
     return Batch(x, structure, graph.graph_of_node.to(device), graph.num_graphs, torch.arange(graph.num_nodes, device=device))
 
 
-def with_constants(batch: Batch) -> Batch:
-    """The batch with what no step changes: the rows' squared norms and, for dense features, their first propagation."""
+def with_constants(batch: Batch, *, dtype: torch.dtype | None = None) -> Batch:
+    """The batch with what no step changes: sums over rows and columns of x and, for dense features, their first propagation (as `dtype`)."""
     x, structure = batch.x, batch.structure
     if isinstance(x, SparseMatrix):
         energy = torch.zeros(x.shape[0], dtype=x.dtype, device=x.device).index_add(0, x.row, x.value.square())
+        total = torch.zeros(x.shape[1], dtype=x.dtype, device=x.device).index_add(0, x.col, x.value)
     else:
-        energy = x.square().sum(1)
-    propagated = structure.matmul(x) if isinstance(structure, SparseMatrix) and isinstance(x, Tensor) else None
-    return replace(batch, row_energy=energy, propagated=propagated)
+        energy, total = x.square().sum(1), x.sum(0)
+    propagated = structure.matmul(x).to(dtype or x.dtype) if isinstance(structure, SparseMatrix) and isinstance(x, Tensor) else None
+    return replace(batch, row_energy=energy, column_sum=total, propagated=propagated, sizes=batch.graph_size)
 
 
 class FullBatches:
@@ -159,7 +170,7 @@ class NodeBatches:
         edges = self.edges
         position = torch.full((edges.num_nodes,), -1, dtype=torch.int64, device=index.device)
         position[index] = torch.arange(index.numel(), device=index.device)
-        pick = _ranges(self.crow[index], self.crow[index + 1])  # edges that leave the chosen nodes
+        pick = ranges(self.crow[index], self.crow[index + 1])  # edges that leave the chosen nodes
         source, target = edges.edge_index[:, pick]
         inside = position[target] >= 0
         edge_index = torch.stack([position[source[inside]], position[target[inside]]])
@@ -190,7 +201,7 @@ class GraphBatches:
     def take(self, index: Tensor) -> Batch:
         """The graphs `index` side by side, in that order."""
         size = torch.diff(self.ptr)[index]
-        nodes = _ranges(self.ptr[index], self.ptr[index + 1])
+        nodes = ranges(self.ptr[index], self.ptr[index + 1])
         graph_id = torch.repeat_interleave(torch.arange(index.numel(), device=index.device), size, output_size=nodes.numel())
         start = torch.cumsum(size, 0) - size
         shift = start - self.ptr[index]  # what turns a node's old number into its new one, per graph
@@ -206,13 +217,14 @@ class GraphBatches:
             graph_id,
             index.numel(),
             nodes,
+            sizes=size,
             row_energy=None if energy is None else energy[nodes],
             propagated=None if propagated is None else propagated[nodes],  # graphs are whole, so rows stay what they are
         )
 
     def _edges(self, edges: EdgeList, index: Tensor, shift: Tensor, num_nodes: int) -> EdgeList:
         begin, end = self.edge_ptr[index], self.edge_ptr[index + 1]
-        pick = _ranges(begin, end)
+        pick = ranges(begin, end)
         edge_index = edges.edge_index[:, pick] + torch.repeat_interleave(shift, end - begin)
         weight = None if edges.edge_weight is None else edges.edge_weight[pick]
         return EdgeList(edge_index, weight, num_nodes, edges.undirected)
@@ -222,7 +234,7 @@ def _plain_edges(edges: EdgeList) -> Structure:
     return edges
 
 
-def _ranges(begin: Tensor, end: Tensor) -> Tensor:
+def ranges(begin: Tensor, end: Tensor) -> Tensor:
     """begin[0]..end[0]-1, begin[1]..end[1]-1, ... one after another."""
     count = end - begin
     offset = torch.repeat_interleave(begin - (torch.cumsum(count, 0) - count), count)

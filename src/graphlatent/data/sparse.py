@@ -2,7 +2,8 @@
 
 `SparseMatrix` is a CSR matrix that never needs a gradient itself (an adjacency, or node features that came sparse).
 Its product with a dense matrix is differentiable in the dense one; the backward pass multiplies by the transpose,
-which is built once and kept. Shapes: M rows, K columns, H columns of the dense factor.
+which is built once and kept. On a CPU the product is torch's (MKL where it has it), on a GPU our kernel's.
+Shapes: M rows, K columns, H columns of the dense factor.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from graphlatent.kernels import usable
+
 
 @dataclass(eq=False)
 class SparseMatrix:
     """A constant CSR matrix.
 
     Args:
-        crow: row pointers, int64 [M + 1].
-        col: column of each stored value, int64 [nnz], ascending within a row.
+        crow: row pointers, int64 [M + 1]; int32 on a GPU, where they fit.
+        col: column of each stored value, [nnz], ascending within a row, of the same type.
         value: stored values, float [nnz].
         shape: (M, K).
         symmetric: promise that the matrix equals its transpose, so that no second copy is kept for the gradient.
@@ -36,12 +39,14 @@ class SparseMatrix:
     symmetric: bool = False
     _transpose: SparseMatrix | None = field(default=None, repr=False)
     _csr: Tensor | None = field(default=None, repr=False)
+    _order: Tensor | None = field(default=None, repr=False)
+    _ends: list[int] | None = field(default=None, repr=False)
 
     @classmethod
     def from_coo(cls, row: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int], *, symmetric: bool = False) -> SparseMatrix:
         """The CSR matrix of coordinates in any order; each (row, col) must stand there once."""
-        order = torch.argsort(row * shape[1] + col, stable=True)
-        crow = torch.zeros(shape[0] + 1, dtype=torch.int64, device=row.device)
+        order = torch.argsort(row.to(torch.int64) * shape[1] + col, stable=True)
+        crow = torch.zeros(shape[0] + 1, dtype=col.dtype, device=row.device)
         crow[1:] = torch.cumsum(torch.bincount(row, minlength=shape[0]), 0)
         return cls(crow, col[order], value[order], shape, symmetric)
 
@@ -104,50 +109,84 @@ class SparseMatrix:
                 self._csr = torch.sparse_csr_tensor(self.crow, self.col, self.value, size=self.shape)
         return self._csr
 
-    def matmul(self, dense: Tensor) -> Tensor:
-        """`self @ dense`, [M, H], differentiable in `dense` [K, H]."""
-        product: Tensor = _SparseProduct.apply(self, dense)  # type: ignore[no-untyped-call]
+    @property
+    def order(self) -> Tensor:
+        """Rows by descending length, built on first use and kept: a GPU that starts the long ones first is busy to the end."""
+        if self._order is None:
+            self._order = torch.argsort(torch.diff(self.crow), descending=True, stable=True).to(torch.int32)
+        return self._order
+
+    def matmul(self, dense: Tensor, bias: Tensor | None = None) -> Tensor:
+        """`self @ dense + bias`, [M, H], differentiable in `dense` [K, H] and `bias` [H]."""
+        product: Tensor = _SparseProduct.apply(self, dense, bias)  # type: ignore[no-untyped-call]
         return product
+
+    def multiply(self, dense: Tensor, *, base: Tensor | None = None, alpha: float = 1.0) -> Tensor:
+        """`base + alpha * self @ dense`, [M, H], without a gradient; `base` is [M, H] or [H]."""
+        if 0 in self.shape or dense.shape[1] == 0 or self.nnz == 0:  # some sparse kernels refuse empty operands
+            zeros = dense.new_zeros(self.shape[0], dense.shape[1])
+            return zeros if base is None else zeros + base
+        if usable(dense):
+            return self.kernel(dense, base=base, alpha=alpha)
+        product: Tensor
+        if base is None:
+            product = self.csr @ dense.contiguous()
+        else:
+            product = torch.addmm(base.expand(self.shape[0], dense.shape[1]), self.csr, dense.contiguous(), alpha=alpha)
+        return product
+
+    def kernel(
+        self, dense: Tensor, *, base: Tensor | None = None, alpha: float = 1.0, rows: Tensor | None = None, place: Tensor | None = None
+    ) -> Tensor:
+        """`multiply` on a GPU; of the rows `rows` alone, with the columns that `place` names (kernels/spmm.py)."""
+        from graphlatent.kernels.spmm import spmm
+
+        num_rows, order = (self.shape[0], self.order) if rows is None else (rows.numel(), None)
+        return spmm(self.crow, self.col, self.value, dense, num_rows=num_rows, base=base, alpha=alpha, order=order, rows=rows, place=place)
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> SparseMatrix:
         """The same matrix on another device or with another value type (self where nothing changes)."""
         value = self.value.to(device=device, dtype=dtype)
         if value is self.value:
             return self
-        return SparseMatrix(self.crow.to(value.device), self.col.to(value.device), value, self.shape, self.symmetric)
+        small = value.is_cuda and max(self.nnz, *self.shape) < 2**31
+        index = torch.int32 if small else torch.int64
+        return SparseMatrix(self.crow.to(value.device, index), self.col.to(value.device, index), value, self.shape, self.symmetric)
 
     def rows(self, index: Tensor) -> SparseMatrix:
         """The matrix of the rows `index` [R], in that order."""
         start, count = self.crow[index], torch.diff(self.crow)[index]
-        crow = torch.zeros(index.numel() + 1, dtype=torch.int64, device=self.device)
+        crow = torch.zeros(index.numel() + 1, dtype=self.crow.dtype, device=self.device)
         crow[1:] = torch.cumsum(count, 0)
         offset = torch.repeat_interleave(start - crow[:-1], count)
         pick = torch.arange(int(crow[-1]), device=self.device) + offset
         return SparseMatrix(crow, self.col[pick], self.value[pick], (index.numel(), self.shape[1]))
 
+    def dense_rows(self, start: int, stop: int) -> Tensor:
+        """The rows from `start` to `stop` as a dense matrix."""
+        if self._ends is None:
+            self._ends = self.crow.tolist()  # asked for once, so that a GPU is not waited for every time
+        begin, end = self._ends[start], self._ends[stop]
+        count = torch.diff(self.crow[start : stop + 1])
+        row = torch.repeat_interleave(torch.arange(stop - start, device=self.device), count, output_size=end - begin)
+        dense = torch.zeros(stop - start, self.shape[1], dtype=self.dtype, device=self.device)
+        return dense.index_put_((row, self.col[begin:end]), self.value[begin:end])
+
     def to_dense(self) -> Tensor:
-        """The dense matrix, [M, K]. For small matrices and blocks of rows only."""
-        dense = torch.zeros(self.shape, dtype=self.dtype, device=self.device)
-        dense[self.row, self.col] = self.value
-        return dense
+        """The dense matrix, [M, K]. For small matrices only."""
+        return self.dense_rows(0, self.shape[0])
 
 
 class _SparseProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, matrix: SparseMatrix, dense: Tensor) -> Tensor:
+    def forward(ctx: Any, matrix: SparseMatrix, dense: Tensor, bias: Tensor | None) -> Tensor:
         ctx.matrix = matrix
-        return _product(matrix, dense)
+        return matrix.multiply(dense, base=bias)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor | None]:
-        return None, ctx.matrix.transpose.matmul(grads[0]) if ctx.needs_input_grad[1] else None
-
-
-def _product(matrix: SparseMatrix, dense: Tensor) -> Tensor:
-    if 0 in matrix.shape or dense.shape[1] == 0 or matrix.nnz == 0:  # some sparse kernels refuse empty operands
-        return dense.new_zeros(matrix.shape[0], dense.shape[1])
-    product: Tensor = matrix.csr @ dense.contiguous()
-    return product
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        d_dense = ctx.matrix.transpose.multiply(grads[0]) if ctx.needs_input_grad[1] else None
+        return None, d_dense, grads[0].sum(0) if ctx.needs_input_grad[2] else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +225,13 @@ def matmul(x: Features, weight: Tensor) -> Tensor:
     return x @ weight if isinstance(x, Tensor) else x.matmul(weight)
 
 
+def multiply(x: Tensor | SparseMatrix, dense: Tensor, *, base: Tensor | None = None, alpha: float = 1.0) -> Tensor:
+    """`base + alpha * x @ dense` for dense or sparse x, [N, H], without a gradient."""
+    if isinstance(x, SparseMatrix):
+        return x.multiply(dense, base=base, alpha=alpha)
+    return x @ dense if base is None else torch.addmm(base, x, dense, alpha=alpha)
+
+
 def to_dense(x: Features) -> Tensor:
     """`x` as a dense tensor, [N, F]."""
     return x if isinstance(x, Tensor) else x.to_dense()
@@ -201,3 +247,8 @@ def replace_rows(x: Tensor | SparseMatrix, index: Tensor, values: Tensor) -> Ten
 def take_rows(x: Tensor | SparseMatrix, index: Tensor) -> Tensor | SparseMatrix:
     """The rows `index` of `x`, of the same kind."""
     return x[index] if isinstance(x, Tensor) else x.rows(index)
+
+
+def dense_rows(x: Tensor | SparseMatrix, start: int, stop: int) -> Tensor:
+    """The rows from `start` to `stop` of `x`, dense, [stop - start, F]."""
+    return x[start:stop] if isinstance(x, Tensor) else x.dense_rows(start, stop)

@@ -33,7 +33,7 @@ class GCNLayer(nn.Module):
 
     def inner(self, x: Features, matrix: SparseMatrix) -> Tensor:
         """What is linear in `x`, [N, out_dim]."""
-        return propagate(matrix, x, self.weight) + self.bias
+        return propagate(matrix, x, self.weight, self.bias)
 
     def outer(self, inner: Tensor) -> Tensor:
         """What follows, row by row: nothing."""
@@ -56,11 +56,11 @@ class GINLayer(nn.Module):
 
     def inner(self, x: Features, matrix: SparseMatrix) -> Tensor:
         """What is linear in `x`, [N, out_dim]: the first linear map and the sum over neighbours commute."""
-        return propagate(matrix, x, self.weight) + self.bias
+        return propagate(matrix, x, self.weight, self.bias)
 
     def outer(self, inner: Tensor) -> Tensor:
         """What follows, row by row: the rest of the MLP."""
-        return torch.relu(inner) @ self.weight2 + self.bias2
+        return torch.addmm(self.bias2.to(inner.dtype), torch.relu(inner), self.weight2.to(inner.dtype))
 
     def forward(self, x: Features, matrix: SparseMatrix) -> Tensor:
         """Convolved rows, [N, out_dim]."""

@@ -44,11 +44,13 @@ def gin_matrix(edges: EdgeList) -> SparseMatrix:
     return SparseMatrix.from_coo(row, col, value, (edges.num_nodes, edges.num_nodes), symmetric=edges.undirected)
 
 
-def propagate(matrix: SparseMatrix, x: Features, weight: Tensor) -> Tensor:
-    """`matrix @ x @ weight`, [N, H], in the order that multiplies less."""
+def propagate(matrix: SparseMatrix, x: Features, weight: Tensor, bias: Tensor) -> Tensor:
+    """`matrix @ x @ weight + bias`, [N, H], in the order that multiplies less, and in the type of a dense `x`."""
+    if isinstance(x, Tensor):
+        weight, bias = weight.to(x.dtype), bias.to(x.dtype)
     if isinstance(x, Tensor) and weight.shape[0] < weight.shape[1]:
-        return matrix.matmul(x) @ weight
-    return matrix.matmul(matmul(x, weight))
+        return torch.addmm(bias, matrix.matmul(x), weight)
+    return matrix.matmul(matmul(x, weight), bias)
 
 
 def _weights(edges: EdgeList) -> Tensor:

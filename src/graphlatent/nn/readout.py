@@ -18,6 +18,7 @@ def readout(layers: Sequence[Tensor], graph_id: Tensor, *, num_graphs: int, how:
         how: 'sum' (the paper's) or 'mean'.
     """
     rows = torch.cat(list(layers), dim=1)
+    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
     pooled = rows.new_zeros(num_graphs, rows.shape[1]).index_add(0, graph_id, rows)
     if how == "sum":
         return pooled

@@ -19,10 +19,14 @@ from graphlatent.config import Settings
 from graphlatent.data.batches import BatchSource
 from graphlatent.engine import choose_engine
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
+from graphlatent.memory import reused
 from graphlatent.nn.model import LaGraphModel
 from graphlatent.reconstruction import SAFE_RATIO
 from graphlatent.training.history import History
-from graphlatent.training.step import training_step
+from graphlatent.training.stepper import Stepper, make_optimizer, matmul_precision, set_learning_rate
+
+SAMPLE_EVERY = 20
+"""Epochs between two looks at the loss on a GPU, which would otherwise stand still each time."""
 
 
 @dataclass(frozen=True)
@@ -73,55 +77,59 @@ class Training:
 
     def __init__(self, model: LaGraphModel, batches: BatchSource, settings: Settings, *, device: torch.device) -> None:
         self.model, self.batches, self.settings = model, batches, settings
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay)
+        self.optimizer = make_optimizer(model, settings)
         self.plan_generator = seeded(settings.random_state, 1)
         self.mask_generator = seeded(settings.random_state, 2, device)
+        self.stepper = Stepper(model, settings, optimizer=self.optimizer, generator=self.mask_generator)
         self.history = History()
         self.epoch, self.step = 0, 0
         self.engine = choose_engine(model, settings)
-        self.terms: list[Tensor] = []  # what `training_step` returned in this epoch
+        self.sample_every = SAMPLE_EVERY if device.type == "cuda" and settings.patience is None else 1
+        self.terms: list[Tensor] = []  # what the steps of this epoch returned
+        self.waiting: list[tuple[Tensor, float]] = []  # the same and the learning rate, of epochs that are not in the history yet
         self.plan_state = self.plan_generator.get_state()  # as it was when this epoch was planned
 
     def run(self, hooks: Hooks | None = None) -> History:
         """Train to the last epoch, or until the loss stops improving. Returns the history."""
         hooks = hooks or Hooks()
         self.model.train()
-        with torch.enable_grad():
-            self._run_epochs(hooks)
+        with torch.enable_grad(), matmul_precision(self.settings.precision), reused():
+            while self.epoch < self.settings.epochs and not self._out_of_patience():
+                self._run_epoch(hooks)
+            self._collect(hooks)
         self.model.eval()
         return self.history
-
-    def _run_epochs(self, hooks: Hooks) -> None:
-        while self.epoch < self.settings.epochs and not self._out_of_patience():
-            self._run_epoch(hooks)
-            last = self.history
-            hooks.on_epoch(Progress(self.epoch, self.settings.epochs, last.loss[-1], last.reconstruction[-1], last.invariance[-1]))
 
     def _run_epoch(self, hooks: Hooks) -> None:
         self.plan_generator.set_state(self.plan_state)
         plan = self.batches.plan(self.plan_generator)
         lr = self._learning_rate()
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
+        set_learning_rate(self.optimizer, lr)
         while self.step < len(plan):
-            batch = self.batches.take(plan[self.step])
-            self.terms.append(
-                training_step(self.model, batch, self.settings, engine=self.engine, optimizer=self.optimizer, generator=self.mask_generator)
-            )
+            self.terms.append(self.stepper(self.batches.take(plan[self.step]), self.engine))
             self.step += 1
             if self.step < len(plan):
                 self._save_or_stop(hooks)
-        self._close_epoch(lr)
-        self._save_or_stop(hooks)
-
-    def _close_epoch(self, lr: float) -> None:
-        table = torch.stack(self.terms).to("cpu", torch.float64)  # the one place where the host waits for the device
-        self._check_finite(table)
-        loss, reconstruction, invariance, _ = table.mean(0).tolist()
-        self.history.append(loss, reconstruction, invariance, lr)
-        self._guard(float(table[:, 3].min()) < SAFE_RATIO)
+        self.waiting.append((torch.stack(self.terms), lr))
         self.epoch, self.step, self.terms = self.epoch + 1, 0, []
         self.plan_state = self.plan_generator.get_state()
+        if self.epoch % self.sample_every == 0:
+            worst = self._collect(hooks)
+            self._guard(worst < SAFE_RATIO)
+        self._save_or_stop(hooks)
+
+    def _collect(self, hooks: Hooks) -> float:
+        """Put the epochs that wait into the history: the one place where the host waits for the device. Returns the last one's ratio."""
+        waiting, self.waiting = self.waiting, []
+        if not waiting:
+            return 1.0
+        tables = torch.cat([terms for terms, _ in waiting]).to("cpu", torch.float64).split([len(terms) for terms, _ in waiting])
+        for table, (_, lr) in zip(tables, waiting, strict=True):
+            self._check_finite(table, len(self.history) + 1)
+            loss, reconstruction, invariance, _ = table.mean(0).tolist()
+            self.history.append(loss, reconstruction, invariance, lr)
+            hooks.on_epoch(Progress(len(self.history), self.settings.epochs, loss, reconstruction, invariance))
+        return float(tables[-1][:, 3].min())
 
     def _guard(self, well_reconstructed: bool) -> None:
         """Form residuals in blocks where the Gram identity would subtract almost equal numbers; back where it would not."""
@@ -131,8 +139,9 @@ class Training:
     def _save_or_stop(self, hooks: Hooks) -> None:
         stop = hooks.stop_requested()
         if stop or hooks.save_due():
+            self._collect(hooks)
             if self.terms:
-                self._check_finite(torch.stack(self.terms).to("cpu", torch.float64))
+                self._check_finite(torch.stack(self.terms).to("cpu", torch.float64), self.epoch + 1)
             self._check_weights()
             hooks.save(self.snapshot())
         if stop:
@@ -147,13 +156,14 @@ class Training:
         patience, loss = self.settings.patience, self.history.loss
         return patience is not None and len(loss) > patience and min(loss[-patience:]) >= min(loss[:-patience])
 
-    def _check_finite(self, table: Tensor) -> None:
+    @staticmethod
+    def _check_finite(table: Tensor, epoch: int) -> None:
         bad = torch.nonzero(~torch.isfinite(table[:, :3]).all(1))
         if bad.numel():
             step = int(bad[0])
             loss, reconstruction, invariance, _ = table[step].tolist()
             raise NonFiniteLossError(
-                f"The loss is not a finite number at epoch {self.epoch + 1}, step {step + 1}: loss={loss:g}, "
+                f"The loss is not a finite number at epoch {epoch}, step {step + 1}: loss={loss:g}, "
                 f"reconstruction={reconstruction:g}, invariance={invariance:g}. The last good checkpoint, if one was saved, is kept. "
                 "Try a smaller lr, or features on a smaller scale."
             )
@@ -168,6 +178,7 @@ class Training:
 
     def snapshot(self) -> Snapshot:
         """The state between two steps."""
+        self._collect(Hooks())
         tensors = {f"model.{name}": value.detach() for name, value in self.model.state_dict().items()}
         for index, moments in self.optimizer.state_dict()["state"].items():
             tensors |= {f"adam.{index}.{name}": torch.as_tensor(value).detach() for name, value in moments.items()}
@@ -188,6 +199,7 @@ class Training:
                 _, index, name = key.split(".")
                 state["state"].setdefault(int(index), {})[name] = value
         self.optimizer.load_state_dict(state)
+        self.stepper.forget()
         self.plan_state = tensors["plan_state"]
         self.mask_generator.set_state(tensors["mask_state"])
         self.history = History.from_tensor(tensors["history"])

@@ -1,0 +1,115 @@
+"""The end of an encoder layer, activation and batch norm, as one differentiable step that keeps nothing but its input.
+
+The numbers are those of `GNNEncoder.finish` in training, its specification. What it does better: the activation is made again in the
+backward pass instead of being kept, and so is the masked view's input, which is the plain view's plus a few products with masked columns.
+On a GPU both passes are kernels of their own (kernels/norm.py). Shapes: N rows, H columns, R masked nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graphlatent.data.slices import Slice
+from graphlatent.kernels import usable
+from graphlatent.nn.encoders import GNNEncoder
+from graphlatent.nn.norm import BatchNorm
+
+
+def finish(encoder: GNNEncoder, i: int, inner: Tensor, *, limit: Tensor | None = None) -> Tensor:
+    """Layer `i` from its linear part `inner` [N, H] on, [N, H]; rows from `limit` on are padding."""
+    return _finish(encoder, i, encoder.convs[i].outer(inner), limit)  # type: ignore[operator]
+
+
+def finish_masked(encoder: GNNEncoder, inner: Tensor, part: Slice, change: Tensor, *, limit: Tensor | None = None) -> Tensor:
+    """The masked view's first layer, [N, H], from the plain view's linear part `inner` [N, H] and its `change` [R, H] on masked nodes."""
+    if encoder.kind == "gcn":
+        return _finish(encoder, 0, inner, limit, part, change)
+    return finish(encoder, 0, part.spread(change, inner), limit=limit)
+
+
+def relu_norm(x: Tensor, norm: BatchNorm, *, limit: Tensor | None = None) -> Tensor:
+    """Batch norm of ReLU, [N, H], as a decoder has it between layers."""
+    out: Tensor = _ActivateNorm.apply(x, None, None, None, norm.weight, norm.bias, norm.eps, limit)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _finish(
+    encoder: GNNEncoder, i: int, z: Tensor, limit: Tensor | None, part: Slice | None = None, change: Tensor | None = None
+) -> Tensor:
+    activation = encoder.activations[i]
+    slope = activation.weight if isinstance(activation, nn.PReLU) else None
+    norm = encoder.norms[i] if i < len(encoder.norms) else None
+    affine = (norm.weight, norm.bias, norm.eps) if isinstance(norm, BatchNorm) else (None, None, 0.0)
+    out: Tensor = _ActivateNorm.apply(z, part, change, slope, *affine, limit)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _ActivateNorm(torch.autograd.Function):
+    """Batch norm (where `gamma` is given) of the activation (PReLU, or ReLU without a slope) of `base + A[:, J] @ change`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        base: Tensor,
+        part: Slice | None,
+        change: Tensor | None,
+        slope: Tensor | None,
+        gamma: Tensor | None,
+        beta: Tensor | None,
+        eps: float,
+        limit: Tensor | None,
+    ) -> Tensor:
+        z = base if part is None or change is None else part.raw_spread(change, base)
+        if _on_gpu(z):
+            from graphlatent.kernels.norm import activate_norm
+
+            out, mean, rstd = activate_norm(z, slope, gamma, beta, eps=eps, limit=limit)
+        else:
+            assert limit is None
+            out, mean, rstd = _forward(z, slope, gamma, beta, eps)
+        ctx.part, ctx.eps, ctx.limit = part, eps, limit
+        ctx.save_for_backward(base, change, slope, gamma, mean, rstd)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        base, change, slope, gamma, mean, rstd = ctx.saved_tensors
+        z = base if change is None else ctx.part.raw_spread(change, base)
+        if _on_gpu(z):
+            from graphlatent.kernels.norm import activate_norm_backward
+
+            d_z, d_slope, d_gamma, d_beta = activate_norm_backward(grads[0], z, slope, gamma, mean, rstd, limit=ctx.limit)
+        else:
+            d_z, d_slope, d_gamma, d_beta = _backward(grads[0], z, slope, gamma, mean, rstd, ctx.eps)
+        d_change = None if change is None else ctx.part.flipped.raw_take(d_z)
+        return d_z, None, d_change, d_slope, d_gamma, d_beta, None, None
+
+
+def _on_gpu(z: Tensor) -> bool:
+    return usable(z) and z.dtype != torch.float64  # those kernels count in float32
+
+
+def _forward(
+    z: Tensor, slope: Tensor | None, gamma: Tensor | None, beta: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    act = torch.relu(z) if slope is None else torch.prelu(z, slope)
+    return (act, None, None) if gamma is None else torch.native_batch_norm(act, gamma, beta, None, None, True, 0.0, eps)
+
+
+def _backward(
+    grad: Tensor, z: Tensor, slope: Tensor | None, gamma: Tensor | None, mean: Tensor | None, rstd: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    d_gamma = d_beta = None
+    if gamma is not None:
+        act = torch.relu(z) if slope is None else torch.prelu(z, slope)
+        grad, d_gamma, d_beta = torch.ops.aten.native_batch_norm_backward(
+            grad.contiguous(), act, gamma, None, None, mean, rstd, True, eps, [True, True, True]
+        )
+    if slope is None:
+        return torch.ops.aten.threshold_backward(grad, z, 0.0), None, d_gamma, d_beta
+    d_z = torch.ops.aten.leaky_relu_backward(grad, z, slope.item(), False)
+    d_slope = torch.dot(grad.reshape(-1), z.clamp(max=0.0).view(-1)).reshape(slope.shape)
+    return d_z, d_slope, d_gamma, d_beta

@@ -1,0 +1,119 @@
+"""How steps are run: one by one, or, on a GPU and where every step has the same shapes, as one captured CUDA graph.
+
+A step of a small graph is some two hundred kernels of a few microseconds each, and starting them takes longer than running them. A captured
+step is started as a whole. The first steps run one by one, which also compiles the kernels; then one is captured and replayed from there on.
+Masks come from the same generator in the same order, so a captured run draws what an uncaptured one would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from graphlatent.config import Settings
+from graphlatent.data.batches import Batch
+from graphlatent.engine import Engine
+from graphlatent.kernels import usable
+from graphlatent.nn.model import LaGraphModel
+from graphlatent.training.step import training_step
+
+_WARM_UP = 2  # steps that run one by one before one is captured
+
+
+class Stepper:
+    """Runs training steps of one model.
+
+    Args:
+        model: what is trained.
+        settings: of the objective.
+        optimizer: made by `make_optimizer`.
+        generator: draws the masks.
+        capture: replay captured steps where that is possible.
+    """
+
+    def __init__(
+        self,
+        model: LaGraphModel,
+        settings: Settings,
+        *,
+        optimizer: torch.optim.Optimizer,
+        generator: torch.Generator,
+        capture: bool = True,
+    ) -> None:
+        self.model, self.settings, self.optimizer, self.generator, self.capture = model, settings, optimizer, generator, capture
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what was captured: the optimiser's state is about to be, or was, replaced."""
+        self.key: tuple[int, Engine] | None = None
+        self.seen = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.terms: Tensor | None = None
+
+    def __call__(self, batch: Batch, engine: Engine) -> Tensor:
+        """One step: (loss, reconstruction, invariance, ratio), [4], as `training_step` returns it."""
+        if not (self.capture and engine.how != "output" and batch.masked_places is not None and usable(batch.graph_id)):
+            return self._step(batch, engine)
+        if self.key != (id(batch), engine):
+            self.forget()
+            self.key = id(batch), engine
+        if self.seen < _WARM_UP:
+            self.seen += 1
+            return self._beside(batch, engine)
+        if self.graph is None:
+            self._capture(batch, engine)
+        assert self.graph is not None and self.terms is not None
+        self.graph.replay()
+        return self.terms.clone()
+
+    def _step(self, batch: Batch, engine: Engine) -> Tensor:
+        return training_step(self.model, batch, self.settings, engine=engine, optimizer=self.optimizer, generator=self.generator)
+
+    def _beside(self, batch: Batch, engine: Engine) -> Tensor:
+        """A step on a stream of its own, as capturing asks for before it begins."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            terms = self._step(batch, engine)
+        torch.cuda.current_stream().wait_stream(stream)
+        return terms
+
+    def _capture(self, batch: Batch, engine: Engine) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            self.terms = self._step(batch, engine)
+        self.graph = graph
+
+
+def make_optimizer(model: LaGraphModel, settings: Settings) -> torch.optim.Adam:
+    """Adam, all parameters in one kernel; on a GPU its step count and learning rate live there, so that a step can be captured."""
+    parameters = list(model.parameters())
+    on_gpu = usable(parameters[0])
+    lr: float | Tensor = torch.tensor(settings.lr, device=parameters[0].device) if on_gpu else settings.lr
+    plain = all(p.dtype in (torch.float32, torch.float64) and p.device.type in ("cpu", "cuda") for p in parameters)
+    return torch.optim.Adam(parameters, lr=lr, weight_decay=settings.weight_decay, fused=plain, capturable=on_gpu)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
+    """Change the learning rate in place."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(lr)
+        else:
+            group["lr"] = lr
+
+
+@contextmanager
+def matmul_precision(precision: str) -> Iterator[None]:
+    """Let float32 products on a GPU use TF32 where the setting allows it, while this lasts."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
