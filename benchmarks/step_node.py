@@ -29,9 +29,10 @@ from graphlatent.data.batches import full_batch, with_constants
 from graphlatent.data.graph import GraphData
 from graphlatent.data.sparse import SparseMatrix, to_dense
 from graphlatent.engine import choose_engine
+from graphlatent.masking import with_places
 from graphlatent.nn.model import build_model
 from graphlatent.training.loop import seeded
-from graphlatent.training.step import training_step
+from graphlatent.training.stepper import Stepper, make_optimizer
 
 # name: nodes, undirected edges, features, share of filled entries, data set
 SHAPES: dict[str, tuple[int, int, int, float, str]] = {
@@ -101,15 +102,14 @@ def general_step(graph: GraphData, device: torch.device, width: int) -> Any:
     return step
 
 
-def fast_step(graph: GraphData, device: torch.device, width: int) -> Any:
+def fast_step(graph: GraphData, device: torch.device, width: int, precision: str = "tf32") -> Any:
     """A function that runs one step the fast way: what `NodeLaGraph.fit` runs."""
-    settings = resolve(NodeSettings(hidden_dim=width), owner="benchmark")
+    settings = resolve(NodeSettings(hidden_dim=width, precision=precision), owner="benchmark")
     model = build_model(settings, in_dim=graph.x.shape[1], generator=seeded(0, 0)).to(device)
-    batch = with_constants(full_batch(graph, prepare=model.prepare, device=device))
     engine = choose_engine(model, settings)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    generator = seeded(0, 2, device)
-    return lambda: training_step(model, batch, settings, engine=engine, optimizer=optimizer, generator=generator)
+    batch = with_places(with_constants(full_batch(graph, prepare=model.prepare, device=device), dtype=engine.dtype), settings)
+    stepper = Stepper(model, settings, optimizer=make_optimizer(model, settings), generator=seeded(0, 2, device))
+    return lambda: stepper(batch, engine)
 
 
 def time_steps(step: Any, device: torch.device, *, seconds: float) -> list[float]:

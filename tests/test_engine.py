@@ -52,6 +52,7 @@ def test_shared_views_are_the_general_ones(sizes, depth, ratio, kind, sparse, ah
     if last_norm:  # its statistics need every row
         assert rows.masked_rows is None and len(rows.masked) == depth
     else:
+        torch.testing.assert_close(rows.plain_rows, plain.plain[-1][mask.rows], rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(rows.masked_rows, plain.masked[-1][mask.rows], rtol=1e-9, atol=1e-9)
 
 

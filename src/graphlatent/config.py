@@ -90,6 +90,7 @@ class Settings:
     device: Annotated[str, Doc("'auto' (a GPU where there is one), 'cpu', 'cuda', 'cuda:1' ...")] = "auto"
     random_state: Annotated[int, Range(0, 2**31 - 1), Doc("seed of initial weights, masks and batches")] = 0
     engine: Annotated[Literal["auto", "general"], Doc("'auto': the fastest exact way; 'general': two plain runs, for checking")] = "auto"
+    features: Annotated[Literal["auto", "dense", "sparse"], Doc("how features are multiplied in training; 'auto': the faster way")] = "auto"
     precision: Annotated[
         Literal["fp32", "tf32", "bf16"], Doc("products on a GPU: full float32, TF32, or bfloat16 activations with float32 sums; CPU: fp32")
     ] = "tf32"

@@ -6,7 +6,6 @@ needed: the few methods its `clone`, `Pipeline` and `GridSearchCV` ask for are h
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import warnings
 from abc import abstractmethod
@@ -22,14 +21,12 @@ from torch import nn
 
 from graphlatent.atomic import refuse_existing
 from graphlatent.config import GraphSettings, NodeSettings, Settings, from_mapping, resolve
-from graphlatent.data.batches import Batch, BatchSource, FullBatches, GraphBatches, NodeBatches, full_batch, with_constants
+from graphlatent.data.batches import Batch, full_batch
 from graphlatent.data.features import FeatureSpec, encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.inputs import read_graphs
 from graphlatent.embedding import Embeddings, embed_graphs, embed_nodes
-from graphlatent.engine import choose_engine
 from graphlatent.errors import ConfigError, GraphLatentWarning, RunFolderError, not_fitted
-from graphlatent.masking import with_places
 from graphlatent.nn.model import LaGraphModel, build_model
 from graphlatent.nn.norm import measure_statistics
 from graphlatent.objective import check_features
@@ -37,6 +34,7 @@ from graphlatent.training.history import History
 from graphlatent.training.loop import Hooks, Training, seeded
 from graphlatent.training.progress import training_bar
 from graphlatent.training.runfolder import RunFolder, versions
+from graphlatent.training.setup import set_up
 
 Self = TypeVar("Self", bound="LaGraphEstimator")
 Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -76,7 +74,7 @@ class LaGraphEstimator(Settings):
         run = RunFolder(run) if isinstance(run, (str, Path)) else run
         device = pick_device(settings.device)
         graph, spec = self._prepare(X, settings)
-        training, everything = self._training(graph, spec, settings, device)
+        training, everything = set_up(graph, settings, device=device)
         if run is not None:
             self._begin_or_resume(run, training, settings, spec, graph, device)
         with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
@@ -217,10 +215,6 @@ class LaGraphEstimator(Settings):
         """The checked settings of this estimator."""
 
     @abstractmethod
-    def _batches(self, everything: Batch, graph: GraphData, settings: Settings, model: LaGraphModel) -> BatchSource:
-        """The training set cut into steps."""
-
-    @abstractmethod
     def _embed(self, batch: Batch, settings: Settings) -> torch.Tensor:
         """The embeddings of a batch, [M, D]."""
 
@@ -259,19 +253,6 @@ class LaGraphEstimator(Settings):
             check_features(encoded.x, settings)
         return encoded, spec
 
-    def _training(self, graph: GraphData, spec: FeatureSpec, settings: Settings, device: torch.device) -> tuple[Training, Batch]:
-        own = settings.encoder
-        if isinstance(own, nn.Module):  # trained on a copy: fit never changes what it was given
-            settings = dataclasses.replace(settings, encoder=copy.deepcopy(own))
-        model = build_model(settings, in_dim=spec.width, generator=seeded(settings.random_state, 0))
-        model = model.to(device=device, dtype=torch.float32)
-        if settings.precision == "bf16" and device.type == "cpu":
-            warnings.warn("precision='bf16' needs a GPU: computing in float32 here.", GraphLatentWarning, stacklevel=3)
-        everything = full_batch(graph, prepare=model.prepare, device=device)
-        if settings.engine == "auto":
-            everything = with_constants(everything, dtype=choose_engine(model, settings).dtype)
-        return Training(model, self._batches(everything, graph, settings, model), settings, device=device), everything
-
     def _begin_or_resume(
         self, run: RunFolder, training: Training, settings: Settings, spec: FeatureSpec, graph: GraphData, device: torch.device
     ) -> None:
@@ -302,19 +283,6 @@ class NodeLaGraph(NodeSettings, LaGraphEstimator):
     def _resolved(self) -> NodeSettings:
         return resolve(NodeSettings(**self.get_params()), owner=type(self).__name__)
 
-    def _batches(self, everything: Batch, graph: GraphData, settings: Settings, model: LaGraphModel) -> BatchSource:
-        assert isinstance(settings, NodeSettings)
-        if settings.batching == "full":
-            return FullBatches(with_places(everything, settings), steps_per_epoch=settings.steps_per_epoch)
-        return NodeBatches(
-            graph,
-            nodes_per_step=settings.nodes_per_step,
-            steps_per_epoch=settings.steps_per_epoch,
-            prepare=model.prepare,
-            device=everything.graph_id.device,
-            dtype=everything.x.dtype,
-        )
-
     def _embed(self, batch: Batch, settings: Settings) -> torch.Tensor:
         assert isinstance(settings, NodeSettings)
         return embed_nodes(self.model_, batch, concat_input=settings.concat_input)
@@ -337,10 +305,6 @@ class GraphLaGraph(GraphSettings, LaGraphEstimator):
 
     def _resolved(self) -> GraphSettings:
         return resolve(GraphSettings(**self.get_params()), owner=type(self).__name__)
-
-    def _batches(self, everything: Batch, graph: GraphData, settings: Settings, model: LaGraphModel) -> BatchSource:  # noqa: ARG002
-        assert isinstance(settings, GraphSettings)
-        return GraphBatches(everything, graph.ptr, batch_size=settings.batch_size)
 
     def _embed(self, batch: Batch, settings: Settings) -> torch.Tensor:  # noqa: ARG002 - as the base asks it
         return embed_graphs(self.model_, batch)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -54,6 +55,10 @@ def with_places(batch: Batch, settings: Settings) -> Batch:
     return replace(batch, masked_places=ranges(start, start + wanted))
 
 
+def _argsort(key: Tensor) -> Tensor:
+    return torch.argsort(key) if key.is_cuda else torch.from_numpy(np.argsort(key.numpy()))
+
+
 def draw_mask(batch: Batch, settings: Settings, *, generator: torch.Generator) -> MaskedView:
     """A fresh mask: a share of each graph's counted nodes, drawn without replacement, and their new features.
 
@@ -69,7 +74,7 @@ def draw_mask(batch: Batch, settings: Settings, *, generator: torch.Generator) -
     assert places is not None
     # A random order within each graph: sort by (graph, random number).
     key = torch.rand(graph_id.numel(), generator=generator, device=device, dtype=torch.float64) + graph_id
-    chosen = torch.argsort(key)[places]
+    chosen = _argsort(key)[places]
     rows = torch.sort(chosen if candidates is None else candidates[chosen]).values
     shape = (rows.numel(), batch.x.shape[1])
     if settings.mask_value == "zeros":

@@ -1,8 +1,8 @@
 """Memory that is used again instead of being given back and asked for again.
 
-A training step makes and frees the same large arrays over and over. On Linux, glibc gives an array of more than 32 MiB back to the system as
-soon as it is freed; the next one is then made of new pages, which the system must fill with zeros one by one, and that can take longer than
-the arithmetic. `reused` keeps freed memory while it lasts and gives it back at the end.
+A training step makes and frees the same large arrays over and over. On Linux, glibc gives a large array back to the system as soon as it
+is freed; the next one is then made of new pages, which the system must fill with zeros one by one, and that can take longer than the
+arithmetic. `reused` keeps freed memory while it lasts and gives it back at the end.
 """
 
 from __future__ import annotations

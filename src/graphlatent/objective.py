@@ -22,6 +22,7 @@ from graphlatent.data.sparse import SparseMatrix, take_rows
 from graphlatent.errors import InputError
 from graphlatent.masking import MaskedView
 from graphlatent.nn.decoders import MLPDecoder
+from graphlatent.nn.fused import decoder_body
 from graphlatent.nn.model import LaGraphModel
 from graphlatent.reconstruction import blocked_error, gram_error
 from graphlatent.two_view import Views
@@ -42,9 +43,9 @@ class LossSums:
     """
 
     reconstruction: Tensor
-    reconstruction_count: float
+    reconstruction_count: float | Tensor
     invariance: Tensor
-    invariance_count: float
+    invariance_count: float | Tensor
     rooted: bool = True
 
     def __add__(self, other: LossSums) -> LossSums:
@@ -68,10 +69,14 @@ class Loss:
 
 def combine(sums: LossSums, *, alpha: float) -> Loss:
     """The loss out of sums that may have been added up over micro-batches."""
-    reconstruction = sums.reconstruction / max(sums.reconstruction_count, 1.0)
-    ratio = sums.invariance / max(sums.invariance_count, 1.0)
+    reconstruction = sums.reconstruction / _at_least_one(sums.reconstruction_count)
+    ratio = sums.invariance / _at_least_one(sums.invariance_count)
     invariance = safe_sqrt(ratio) if sums.rooted else ratio
     return Loss(reconstruction + alpha * invariance, reconstruction, invariance)
+
+
+def _at_least_one(count: float | Tensor) -> float | Tensor:
+    return count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1.0)
 
 
 def safe_sqrt(value: Tensor) -> Tensor:
@@ -111,13 +116,12 @@ def loss_sums(
         if cross_entropy:
             return LossSums(reconstruction, count, _kl(plain, masked).sum(), float(plain.shape[0]), rooted=False)
     elif isinstance(settings, GraphSettings):
-        plain = model.pool(views.plain, batch.graph_id, batch.num_graphs)
-        masked = model.pool(views.masked, batch.graph_id, batch.num_graphs)
-        compared = plain.numel() if mean else mask.rows.numel()
-        return LossSums(reconstruction, count, _squared_distance(plain, masked), float(compared))
+        plain, masked = _pooled(model, batch, views)
+        graphs, nodes = (batch.num_graphs, mask.rows.numel()) if batch.padding is None else (batch.padding.graphs, batch.padding.masked)
+        return LossSums(reconstruction, count, _squared_distance(plain, masked), graphs * plain.shape[1] if mean else nodes)
     else:
         rows = _compared_rows(batch, mask, settings)
-        plain = _at(views.plain[-1], rows)
+        plain = _at(views.plain[-1], rows) if views.plain_rows is None else views.plain_rows
         masked = _at(views.masked[-1], rows) if views.masked_rows is None else views.masked_rows
     compared = plain.numel() if mean else plain.shape[0]
     return LossSums(reconstruction, count, _squared_distance(plain, masked), float(compared))
@@ -143,6 +147,8 @@ def row_weights(batch: Batch, *, mean: bool) -> Tensor:
 
     Where all rows count the same, one number for all, [].
     """
+    if batch.padding is not None:
+        return (batch.padding.row_weight > 0).to(batch.x.dtype) if mean else batch.padding.row_weight
     dtype, device, every = batch.x.dtype, batch.graph_id.device, batch.counts is None
     if every and (mean or batch.num_graphs == 1):
         return torch.full((), 1.0 if mean else 1.0 / max(batch.num_nodes, 1), dtype=dtype, device=device)
@@ -153,15 +159,17 @@ def row_weights(batch: Batch, *, mean: bool) -> Tensor:
     return weight if batch.counts is None else weight * batch.counts
 
 
-def _reconstruction(output: Tensor, batch: Batch, cross_entropy: bool, mean: bool) -> tuple[Tensor, float]:
+def _reconstruction(output: Tensor, batch: Batch, cross_entropy: bool, mean: bool) -> tuple[Tensor, float | Tensor]:
     error = _cross_entropy(output, batch.x) if cross_entropy else _squared_error(output, batch.x)  # [N]
     return (error * row_weights(batch, mean=mean)).sum(), _divisor(batch, mean, columns=1 if cross_entropy else output.shape[1])
 
 
-def _implicit_reconstruction(model: LaGraphModel, batch: Batch, views: Views, how: Reconstruct, mean: bool) -> tuple[Tensor, float]:
+def _implicit_reconstruction(
+    model: LaGraphModel, batch: Batch, views: Views, how: Reconstruct, mean: bool
+) -> tuple[Tensor, float | Tensor]:
     decoder = model.decoder
     assert isinstance(decoder, MLPDecoder)
-    hidden, last = decoder.body(views.plain[-1]), decoder.linears[-1]
+    hidden, last = decoder_body(decoder, views.plain[-1], limit=batch.limit), decoder.linears[-1]
     assert isinstance(last, nn.Linear)
     weight = row_weights(batch, mean=mean)
     if how == "blocks":
@@ -169,12 +177,24 @@ def _implicit_reconstruction(model: LaGraphModel, batch: Batch, views: Views, ho
     else:
         energy = batch.row_energy if batch.row_energy is not None else with_constants(batch).row_energy
         assert energy is not None
-        known = {"row_energy": energy, "column_sum": batch.column_sum}
-        error = gram_error(hidden, last.weight, last.bias, batch.x, row_weight=weight, **known)
+        total = batch.column_sum
+        error = gram_error(hidden, last.weight, last.bias, batch.x, row_weight=weight, row_energy=energy, column_sum=total)
     return error, _divisor(batch, mean, columns=batch.x.shape[1])
 
 
-def _divisor(batch: Batch, mean: bool, *, columns: int) -> float:
+def _pooled(model: LaGraphModel, batch: Batch, views: Views) -> tuple[Tensor, Tensor]:
+    """Z and z', [B, layers * H] each (their columns in any order, as long as it is the same)."""
+    if views.both is None:
+        plain, masked = (model.pool(layers, batch.graph_id, batch.num_graphs) for layers in (views.plain, views.masked))
+        return plain, masked
+    pooled = model.pool(views.both, batch.graph_id, batch.num_graphs + 1)[:-1]  # the last one takes what is in no graph
+    pooled = pooled.view(batch.num_graphs, len(views.both), 2, -1)
+    return pooled[:, :, 0].flatten(1), pooled[:, :, 1].flatten(1)
+
+
+def _divisor(batch: Batch, mean: bool, *, columns: int) -> float | Tensor:
+    if batch.padding is not None:
+        return columns * batch.padding.rows if mean else batch.padding.graphs
     if not mean:
         return float(batch.num_graphs)
     return float(columns * (batch.num_nodes if batch.counts is None else int(batch.counts.sum())))
@@ -195,7 +215,7 @@ def _decoded_masked(model: LaGraphModel, batch: Batch, views: Views, rows: Tenso
     return _decoded(model, batch, views.masked[-1], rows)
 
 
-def _denoising(model: LaGraphModel, batch: Batch, mask: MaskedView, views: Views, mean: bool) -> tuple[Tensor, float]:
+def _denoising(model: LaGraphModel, batch: Batch, mask: MaskedView, views: Views, mean: bool) -> tuple[Tensor, float | Tensor]:
     """Masked nodes reconstructed from the masked view: eq. 9 over |V_i|, averaged over graphs as Algorithm 1 does."""
     output = _decoded_masked(model, batch, views, mask.rows)
     error = _squared_error(output, take_rows(batch.x, mask.rows))

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from graphlatent.data.sparse import SparseMatrix, dense_rows, multiply
 
@@ -101,12 +102,16 @@ class _BlockedError(torch.autograd.Function):
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, x: Tensor | SparseMatrix, row_weight: Tensor) -> Tensor:
         even = row_weight.ndim == 0
         error = torch.zeros((), dtype=torch.float64, device=hidden.device)
+        width = weight.shape[0]
+        if hidden.is_cuda:  # fast products ask for a multiple of 8; features of zero that are predicted as zero change nothing
+            weight, bias = functional.pad(weight, (0, 0, 0, -width % 8)), functional.pad(bias, (0, -width % 8))
         d_hidden, d_weight, d_bias = torch.empty_like(hidden), torch.zeros_like(weight), torch.zeros_like(bias)
         step = max(1, _BLOCK.get(hidden.device.type, 1 << 23) // weight.shape[0])
         for start in range(0, hidden.shape[0], step):
             stop = min(start + step, hidden.shape[0])
             h = hidden[start:stop].to(weight.dtype)
-            residual = torch.addmm(bias, h, weight.T).sub_(dense_rows(x, start, stop))
+            residual = torch.addmm(bias, h, weight.T)
+            residual[:, :width].sub_(dense_rows(x, start, stop))
             squares = torch.linalg.vector_norm(residual, dim=1).square()
             if not even:
                 squares *= row_weight[start:stop]
@@ -116,7 +121,7 @@ class _BlockedError(torch.autograd.Function):
             d_weight.addmm_(residual.T, h)
             d_bias += residual.sum(0)
         ctx.save_for_backward(row_weight)
-        ctx.formed = d_hidden, d_weight, d_bias
+        ctx.formed = d_hidden, d_weight[:width], d_bias[:width]
         return (error * row_weight if even else error).to(weight.dtype)
 
     @staticmethod

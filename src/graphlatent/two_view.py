@@ -4,7 +4,9 @@
 encoders with far less work, from what the two views have in common (J: masked nodes, A: propagation matrix, W: a layer's weight):
 
 - the features differ in the rows J only, so the first layer differs by `A[:, J] @ ((M_J - X_J) W)`;
-- where only the rows J of the masked view are compared, its last layer is needed on those rows only: `(A[J, :] @ H') W`.
+- where only the rows J of the masked view are compared, its last layer is needed on those rows only: `(A[J, :] @ H') W`;
+- where all rows are compared, both views go through the layers together: side by side [N, 2 H] for the product with A and for batch norm,
+  one below the other [2 N, H] for the product with W, which is the same memory.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import cast
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from graphlatent.data.batches import Batch
 from graphlatent.data.slices import Slice
@@ -31,13 +34,17 @@ class Views:
 
     Args:
         plain: every layer's output on the plain graph, each [N, H]; the last is H of the paper.
-        masked: the same on the masked graph, the last is H'; the last may be left out where `masked_rows` is there.
-        masked_rows: the rows J of H' alone, [R, H], or None where `masked` is whole.
+        masked: the same on the masked graph, the last is H'; empty where only `masked_rows` were computed.
+        plain_rows: the rows J of H alone, [R, H], or None where `masked` is there.
+        masked_rows: the rows J of H' alone, [R, H], or None where `masked` is there.
+        both: where they were computed together, every layer's output for both views side by side, each [N, 2 H].
     """
 
     plain: list[Tensor]
     masked: list[Tensor]
+    plain_rows: Tensor | None = None
     masked_rows: Tensor | None = None
+    both: list[Tensor] | None = None
 
 
 def general(model: LaGraphModel, batch: Batch, mask: MaskedView) -> Views:
@@ -62,30 +69,54 @@ def shared(model: LaGraphModel, batch: Batch, mask: MaskedView, *, rows_only: bo
         rows_only: of the masked view's last layer, only the rows J are wanted.
         dtype: what products and rows are kept in; None is the features' own type.
     """
-    encoder, matrix = cast(GNNEncoder, model.encoder), cast(SparseMatrix, batch.structure)
-    convs = [cast("GCNLayer | GINLayer", conv) for conv in encoder.convs]
-    part, limit, last = Slice(matrix, mask.rows), batch.limit, len(convs) - 1
-    rows_only = rows_only and last >= len(encoder.norms)  # a norm after the last layer needs all of its rows
+    encoder = cast(GNNEncoder, model.encoder)
     dtype = dtype or batch.x.dtype
-    weight, bias = convs[0].weight.to(dtype), convs[0].bias.to(dtype)
+    first = _first_layer(encoder, batch, mask, dtype)
+    if not rows_only or len(encoder.convs) <= len(encoder.norms):  # a norm after the last layer needs all of its rows
+        return _together(encoder, batch, *first)
+    return _rows_only(encoder, batch, mask, *first)
+
+
+def _first_layer(encoder: GNNEncoder, batch: Batch, mask: MaskedView, dtype: torch.dtype) -> tuple[Slice, Tensor, Tensor]:
+    """What both views begin with: A seen from J, the linear part of the plain view's first layer [N, H], its change on J [R, H]."""
+    conv, matrix = cast("GCNLayer | GINLayer", encoder.convs[0]), cast(SparseMatrix, batch.structure)
+    weight, bias = conv.weight.to(dtype), conv.bias.to(dtype)
     if batch.propagated is None:
         inner = propagate(matrix, batch.x.to(dtype) if isinstance(batch.x, Tensor) else batch.x, weight, bias)
     else:
-        inner = torch.addmm(bias, batch.propagated.to(dtype), weight)
-    change = _change(batch.x, mask, weight)
-    plain, masked = [fused.finish(encoder, 0, inner, limit=limit)], []
-    if not (rows_only and last == 0):
-        masked.append(fused.finish_masked(encoder, inner, part, change, limit=limit))
+        more = batch.propagated.shape[1] - weight.shape[0]  # columns of zeros
+        inner = torch.addmm(bias, batch.propagated.to(dtype), functional.pad(weight, (0, 0, 0, more)) if more else weight)
+    return Slice(matrix, mask.rows), inner, _change(batch.x, mask, weight)
+
+
+def _rows_only(encoder: GNNEncoder, batch: Batch, mask: MaskedView, part: Slice, inner: Tensor, change: Tensor) -> Views:
+    """The plain view whole; of the masked view's last layer, the rows J."""
+    convs, limit, last = [cast("GCNLayer | GINLayer", conv) for conv in encoder.convs], batch.limit, len(encoder.convs) - 1
+    plain = [fused.finish(encoder, 0, inner, limit=limit)]
     for i in range(1, last + 1):
-        plain.append(fused.finish(encoder, i, convs[i].inner(plain[-1], matrix), limit=limit))
-        if not (rows_only and i == last):
-            masked.append(fused.finish(encoder, i, convs[i].inner(masked[-1], matrix), limit=limit))
-    if not rows_only:
-        return Views(plain, masked)
+        plain.append(fused.finish(encoder, i, convs[i].inner(plain[-1], part.matrix), limit=limit))
     if last == 0:
-        return Views(plain, masked, fused.finish(encoder, 0, part.spread(change, inner)[mask.rows]))
-    rows = torch.addmm(convs[last].bias.to(dtype), part.take(masked[-1]), convs[last].weight.to(dtype))
-    return Views(plain, masked, fused.finish(encoder, last, rows))
+        rows = part.spread(change, inner)[mask.rows]
+    else:
+        masked = fused.finish_masked(encoder, inner, part, change, limit=limit)
+        for i in range(1, last):
+            masked = fused.finish(encoder, i, convs[i].inner(masked, part.matrix), limit=limit)
+        weight, bias = convs[last].weight.to(masked.dtype), convs[last].bias.to(masked.dtype)
+        rows = torch.addmm(bias, part.take(masked), weight)
+    plain[-1], plain_rows = fused.pick(plain[-1], mask.rows)
+    return Views(plain, [], plain_rows, fused.finish(encoder, last, rows))
+
+
+def _together(encoder: GNNEncoder, batch: Batch, part: Slice, inner: Tensor, change: Tensor) -> Views:
+    """Both views whole, side by side."""
+    convs, matrix = [cast("GCNLayer | GINLayer", conv) for conv in encoder.convs], part.matrix
+    rows, width = inner.shape
+    both = [fused.finish_both(encoder, 0, torch.cat([inner, part.spread(change, inner)], dim=1), limit=batch.limit)]
+    for i in range(1, len(convs)):
+        moved = matrix.matmul(both[-1]).view(2 * rows, width)
+        linear = torch.addmm(convs[i].bias.to(moved.dtype), moved, convs[i].weight.to(moved.dtype))
+        both.append(fused.finish_both(encoder, i, linear.view(rows, 2 * width), limit=batch.limit))
+    return Views([b[:, :width] for b in both], [b[:, width:] for b in both], both=both)
 
 
 def _change(x: Tensor | SparseMatrix, mask: MaskedView, weight: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from graphlatent.data.graph import GraphData
 from graphlatent.data.sparse import SparseMatrix, take_rows
@@ -47,6 +48,23 @@ Prepare: TypeAlias = Callable[[EdgeList], Structure]
 
 
 @dataclass(frozen=True, eq=False)
+class Padding:
+    """How much of a padded batch is real.
+
+    Args:
+        rows: number of real rows, which come first, int64 [].
+        graphs: number of real graphs, int64 [].
+        masked: number of real rows that are masked, int64 [].
+        row_weight: 1 / |V_i| of each real row, 0 of the others, [N].
+    """
+
+    rows: Tensor
+    graphs: Tensor
+    masked: Tensor
+    row_weight: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Batch:
     """One step's input.
 
@@ -62,7 +80,7 @@ class Batch:
         column_sum: sum of all rows of x, [F], where it was made ahead.
         sizes: counted nodes of each graph, int64 [B], where they were counted ahead.
         masked_places: which places of a random order of the nodes, graph by graph, are masked, int64 [R] (masking.with_places).
-        limit: number of rows that are not padding, int64 []; None means that all are real.
+        padding: what is real, where rows were added to make shapes equal (data/padded.py); their graph is B, which is none.
     """
 
     x: Tensor | SparseMatrix
@@ -76,7 +94,12 @@ class Batch:
     column_sum: Tensor | None = None
     sizes: Tensor | None = None
     masked_places: Tensor | None = None
-    limit: Tensor | None = None
+    padding: Padding | None = None
+
+    @property
+    def limit(self) -> Tensor | None:
+        """The number of rows that are not padding, int64 []; None means that all are real."""
+        return None if self.padding is None else self.padding.rows
 
     @property
     def num_nodes(self) -> int:
@@ -101,6 +124,12 @@ class BatchSource(Protocol):
     def take(self, index: Tensor) -> Batch:
         """The batch of one step of a plan."""
 
+    def kind(self, index: Tensor) -> int | None:
+        """What a step must share with another so that both have the same shapes; None where shapes are free."""
+
+    def cut(self, index: Tensor, kind: int) -> Batch:
+        """`take` for steps of one kind, with `index` on the device and without waiting for it."""
+
 
 def edge_list(graph: GraphData) -> EdgeList:
     """The edges of a graph as an encoder's `prepare` takes them."""
@@ -117,14 +146,20 @@ def full_batch(graph: GraphData, *, prepare: Prepare, device: torch.device, dtyp
 
 
 def with_constants(batch: Batch, *, dtype: torch.dtype | None = None) -> Batch:
-    """The batch with what no step changes: sums over rows and columns of x and, for dense features, their first propagation (as `dtype`)."""
+    """The batch with what no step changes: sums over rows and columns of x and, for dense features, their first propagation.
+
+    The propagation is kept as `dtype` and, on a GPU, with columns of zeros up to a multiple of 8, which its fast products ask for.
+    """
     x, structure = batch.x, batch.structure
     if isinstance(x, SparseMatrix):
         energy = torch.zeros(x.shape[0], dtype=x.dtype, device=x.device).index_add(0, x.row, x.value.square())
         total = torch.zeros(x.shape[1], dtype=x.dtype, device=x.device).index_add(0, x.col, x.value)
     else:
         energy, total = x.square().sum(1), x.sum(0)
-    propagated = structure.matmul(x).to(dtype or x.dtype) if isinstance(structure, SparseMatrix) and isinstance(x, Tensor) else None
+    propagated = None
+    if isinstance(structure, SparseMatrix) and isinstance(x, Tensor):
+        propagated = structure.multiply(x).to(dtype or x.dtype)
+        propagated = functional.pad(propagated, (0, -x.shape[1] % 8)) if x.is_cuda else propagated
     return replace(batch, row_energy=energy, column_sum=total, propagated=propagated, sizes=batch.graph_size)
 
 
@@ -136,14 +171,33 @@ class FullBatches:
 
     def plan(self, generator: torch.Generator) -> Sequence[Tensor]:  # noqa: ARG002 - nothing is drawn
         """The same step, `steps_per_epoch` times."""
-        return [self.batch.node_id] * self.steps_per_epoch
+        return [self.batch.node_id[:0]] * self.steps_per_epoch
+
+    def kind(self, index: Tensor) -> int:  # noqa: ARG002 - there is only one
+        """Always the same."""
+        return 0
+
+    def cut(self, index: Tensor, kind: int) -> Batch:  # noqa: ARG002 - always everything
+        """The whole batch."""
+        return self.batch
 
     def take(self, index: Tensor) -> Batch:  # noqa: ARG002 - always everything
         """The whole batch."""
         return self.batch
 
 
-class NodeBatches:
+class FreeShapes:
+    """Steps of which no two need have the same shapes."""
+
+    def kind(self, index: Tensor) -> None:
+        """None: shapes are free."""
+
+    def cut(self, index: Tensor, kind: int) -> Batch:
+        """Never asked for."""
+        raise NotImplementedError
+
+
+class NodeBatches(FreeShapes):
     """A random subset of nodes and the subgraph it induces, each step (the paper's Table 3)."""
 
     def __init__(
@@ -182,7 +236,7 @@ class NodeBatches:
         return Batch(take_rows(self.everything.x, index), structure, graph_id, present.numel(), index, row_energy=energy[index])
 
 
-class GraphBatches:
+class GraphBatches(FreeShapes):
     """Mini-batches of whole small graphs, each graph once an epoch, in a new order every epoch."""
 
     def __init__(self, batch: Batch, ptr: Tensor, *, batch_size: int) -> None:
@@ -219,7 +273,7 @@ class GraphBatches:
             nodes,
             sizes=size,
             row_energy=None if energy is None else energy[nodes],
-            propagated=None if propagated is None else propagated[nodes],  # graphs are whole, so rows stay what they are
+            propagated=None if propagated is None else propagated.index_select(0, nodes),  # graphs are whole, so rows stay what they are
         )
 
     def _edges(self, edges: EdgeList, index: Tensor, shift: Tensor, num_nodes: int) -> EdgeList:

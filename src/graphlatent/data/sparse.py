@@ -19,6 +19,8 @@ from torch import Tensor
 
 from graphlatent.kernels import usable
 
+_LONG_ROW = 2048  # stored values in a row
+
 
 @dataclass(eq=False)
 class SparseMatrix:
@@ -110,11 +112,13 @@ class SparseMatrix:
         return self._csr
 
     @property
-    def order(self) -> Tensor:
-        """Rows by descending length, built on first use and kept: a GPU that starts the long ones first is busy to the end."""
+    def order(self) -> Tensor | None:
+        """Rows by descending length, where some are long: a GPU that starts those first is busy to the end. Made on first use and kept."""
         if self._order is None:
-            self._order = torch.argsort(torch.diff(self.crow), descending=True, stable=True).to(torch.int32)
-        return self._order
+            length = torch.diff(self.crow)
+            uneven = self.shape[0] > 0 and int(length.max()) > _LONG_ROW
+            self._order = torch.argsort(length, descending=True, stable=True).to(torch.int32) if uneven else length[:0]
+        return self._order if self._order.numel() else None
 
     def matmul(self, dense: Tensor, bias: Tensor | None = None) -> Tensor:
         """`self @ dense + bias`, [M, H], differentiable in `dense` [K, H] and `bias` [H]."""
@@ -246,7 +250,7 @@ def replace_rows(x: Tensor | SparseMatrix, index: Tensor, values: Tensor) -> Ten
 
 def take_rows(x: Tensor | SparseMatrix, index: Tensor) -> Tensor | SparseMatrix:
     """The rows `index` of `x`, of the same kind."""
-    return x[index] if isinstance(x, Tensor) else x.rows(index)
+    return x.index_select(0, index) if isinstance(x, Tensor) else x.rows(index)
 
 
 def dense_rows(x: Tensor | SparseMatrix, start: int, stop: int) -> Tensor:

@@ -7,6 +7,8 @@ Legend: z input [N, H], y = act(z), out = (y - mean) * rstd * gamma + beta.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -162,7 +164,7 @@ def activate_norm(
     """act(z), batch-normed where `gamma` is given: (out [N, H], mean [H], rstd [H]). No slope: ReLU."""
     num_rows, width = z.shape
     blocks = triton.cdiv(width, _COLUMNS)
-    flags = {"HAS_SLOPE": slope is not None, "HAS_LIMIT": limit is not None, "ROWS": _ROWS, "COLUMNS": _COLUMNS}
+    flags: dict[str, Any] = {"HAS_SLOPE": slope is not None, "HAS_LIMIT": limit is not None, "ROWS": _ROWS, "COLUMNS": _COLUMNS}
     mean = rstd = None
     if gamma is not None:
         chunks, tiles = _chunks(num_rows)
@@ -170,8 +172,7 @@ def activate_norm(
         mean, rstd = torch.empty(2, width, dtype=torch.float32, device=z.device)
         _statistics[(chunks, blocks)](z, slope, limit, parts[0], parts[1], num_rows, width, tiles, **flags)
         merging = {"HAS_LIMIT": limit is not None, "CHUNKS": triton.next_power_of_2(chunks), "COLUMNS": 16}
-        grid = (triton.cdiv(width, 16),)
-        _merge[grid](parts[0], parts[1], limit, mean, rstd, num_rows, width, chunks, tiles * _ROWS, eps, **merging)
+        _merge[(triton.cdiv(width, 16),)](parts[0], parts[1], limit, mean, rstd, num_rows, width, chunks, tiles * _ROWS, eps, **merging)
     out = torch.empty_like(z)
     grid = (triton.cdiv(num_rows, _ROWS), blocks)
     _apply[grid](z, slope, limit, mean, rstd, gamma, beta, out, num_rows, width, HAS_NORM=gamma is not None, **flags)

@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from graphlatent.data.slices import Slice
 from graphlatent.kernels import usable
+from graphlatent.nn.decoders import MLPDecoder
 from graphlatent.nn.encoders import GNNEncoder
 from graphlatent.nn.norm import BatchNorm
 
@@ -30,10 +32,32 @@ def finish_masked(encoder: GNNEncoder, inner: Tensor, part: Slice, change: Tenso
     return finish(encoder, 0, part.spread(change, inner), limit=limit)
 
 
+def finish_both(encoder: GNNEncoder, i: int, inner: Tensor, *, limit: Tensor | None = None) -> Tensor:
+    """Layer `i` of both views side by side, [N, 2 H], from their linear parts [N, 2 H]; each has its own statistics."""
+    rows, width = inner.shape
+    if encoder.kind == "gin":
+        inner = encoder.convs[i].outer(inner.view(2 * rows, width // 2)).view(rows, width)  # type: ignore[operator]
+    return _finish(encoder, i, inner, limit)
+
+
 def relu_norm(x: Tensor, norm: BatchNorm, *, limit: Tensor | None = None) -> Tensor:
     """Batch norm of ReLU, [N, H], as a decoder has it between layers."""
     out: Tensor = _ActivateNorm.apply(x, None, None, None, norm.weight, norm.bias, norm.eps, limit)  # type: ignore[no-untyped-call]
     return out
+
+
+def decoder_body(decoder: MLPDecoder, hidden: Tensor, *, limit: Tensor | None = None) -> Tensor:
+    """All but the last linear layer of a decoder, [N, H], in the decoder's own precision."""
+    for linear, norm in zip(decoder.linears, decoder.norms, strict=False):
+        assert isinstance(norm, BatchNorm)
+        hidden = relu_norm(linear(hidden.to(norm.weight.dtype)), norm, limit=limit)
+    return hidden
+
+
+def pick(hidden: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """(hidden [N, H], its rows [R, H]); the rows' gradient is added to the rest in place instead of as a matrix of zeros."""
+    both: tuple[Tensor, Tensor] = _Pick.apply(hidden, rows)  # type: ignore[no-untyped-call]
+    return both
 
 
 def _finish(
@@ -42,9 +66,30 @@ def _finish(
     activation = encoder.activations[i]
     slope = activation.weight if isinstance(activation, nn.PReLU) else None
     norm = encoder.norms[i] if i < len(encoder.norms) else None
-    affine = (norm.weight, norm.bias, norm.eps) if isinstance(norm, BatchNorm) else (None, None, 0.0)
-    out: Tensor = _ActivateNorm.apply(z, part, change, slope, *affine, limit)  # type: ignore[no-untyped-call]
+    gamma = beta = None
+    if isinstance(norm, BatchNorm):
+        views = z.shape[1] // norm.weight.numel()
+        gamma, beta = (norm.weight, norm.bias) if views == 1 else (norm.weight.repeat(views), norm.bias.repeat(views))
+    eps = norm.eps if isinstance(norm, BatchNorm) else 0.0
+    out: Tensor = _ActivateNorm.apply(z, part, change, slope, gamma, beta, eps, limit)  # type: ignore[no-untyped-call]
     return out
+
+
+class _Pick(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(rows)
+        ctx.shape = hidden.shape
+        return hidden.view_as(hidden), hidden[rows]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
+        whole, some = grads
+        if some is None:
+            return whole, None
+        whole = some.new_zeros(ctx.shape) if whole is None else whole.contiguous()
+        return whole.index_add_(0, ctx.saved_tensors[0], some), None  # nothing else holds the gradient that comes in here
 
 
 class _ActivateNorm(torch.autograd.Function):
@@ -68,8 +113,8 @@ class _ActivateNorm(torch.autograd.Function):
 
             out, mean, rstd = activate_norm(z, slope, gamma, beta, eps=eps, limit=limit)
         else:
-            assert limit is None
-            out, mean, rstd = _forward(z, slope, gamma, beta, eps)
+            out, mean, rstd = _forward(z[:limit], slope, gamma, beta, eps)
+            out = out if limit is None else functional.pad(out, (0, 0, 0, z.shape[0] - out.shape[0]))
         ctx.part, ctx.eps, ctx.limit = part, eps, limit
         ctx.save_for_backward(base, change, slope, gamma, mean, rstd)
         return out
@@ -83,7 +128,8 @@ class _ActivateNorm(torch.autograd.Function):
 
             d_z, d_slope, d_gamma, d_beta = activate_norm_backward(grads[0], z, slope, gamma, mean, rstd, limit=ctx.limit)
         else:
-            d_z, d_slope, d_gamma, d_beta = _backward(grads[0], z, slope, gamma, mean, rstd, ctx.eps)
+            d_z, d_slope, d_gamma, d_beta = _backward(grads[0][: ctx.limit], z[: ctx.limit], slope, gamma, mean, rstd, ctx.eps)
+            d_z = d_z if ctx.limit is None else functional.pad(d_z, (0, 0, 0, z.shape[0] - d_z.shape[0]))
         d_change = None if change is None else ctx.part.flipped.raw_take(d_z)
         return d_z, None, d_change, d_slope, d_gamma, d_beta, None, None
 
@@ -102,7 +148,8 @@ def _forward(
 def _backward(
     grad: Tensor, z: Tensor, slope: Tensor | None, gamma: Tensor | None, mean: Tensor | None, rstd: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    d_gamma = d_beta = None
+    """Large arrays are written over as soon as they are not needed: asking for new ones costs more than the arithmetic."""
+    d_gamma = d_beta = act = None
     if gamma is not None:
         act = torch.relu(z) if slope is None else torch.prelu(z, slope)
         grad, d_gamma, d_beta = torch.ops.aten.native_batch_norm_backward(
@@ -110,6 +157,8 @@ def _backward(
         )
     if slope is None:
         return torch.ops.aten.threshold_backward(grad, z, 0.0), None, d_gamma, d_beta
-    d_z = torch.ops.aten.leaky_relu_backward(grad, z, slope.item(), False)
-    d_slope = torch.dot(grad.reshape(-1), z.clamp(max=0.0).view(-1)).reshape(slope.shape)
+    below = torch.clamp(z, max=0.0, out=act)
+    d_slope = torch.dot(grad.reshape(-1), below.view(-1)).reshape(slope.shape)
+    own = torch.empty_like(z) if act is None else grad
+    d_z = torch.ops.aten.leaky_relu_backward.grad_input(grad, z, slope.item(), False, grad_input=own)
     return d_z, d_slope, d_gamma, d_beta

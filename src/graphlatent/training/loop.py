@@ -95,18 +95,19 @@ class Training:
         self.model.train()
         with torch.enable_grad(), matmul_precision(self.settings.precision), reused():
             while self.epoch < self.settings.epochs and not self._out_of_patience():
-                self._run_epoch(hooks)
+                self.run_epoch(hooks)
             self._collect(hooks)
         self.model.eval()
         return self.history
 
-    def _run_epoch(self, hooks: Hooks) -> None:
+    def run_epoch(self, hooks: Hooks) -> None:
+        """One pass over the training data."""
         self.plan_generator.set_state(self.plan_state)
         plan = self.batches.plan(self.plan_generator)
         lr = self._learning_rate()
         set_learning_rate(self.optimizer, lr)
         while self.step < len(plan):
-            self.terms.append(self.stepper(self.batches.take(plan[self.step]), self.engine))
+            self.terms.append(self.stepper(self.batches, plan[self.step], self.engine))
             self.step += 1
             if self.step < len(plan):
                 self._save_or_stop(hooks)
@@ -123,7 +124,7 @@ class Training:
         waiting, self.waiting = self.waiting, []
         if not waiting:
             return 1.0
-        tables = torch.cat([terms for terms, _ in waiting]).to("cpu", torch.float64).split([len(terms) for terms, _ in waiting])
+        tables = torch.cat([terms for terms, _ in waiting]).to("cpu", torch.float64).split([len(terms) for terms, _ in waiting])  # type: ignore[no-untyped-call]
         for table, (_, lr) in zip(tables, waiting, strict=True):
             self._check_finite(table, len(self.history) + 1)
             loss, reconstruction, invariance, _ = table.mean(0).tolist()

@@ -1,20 +1,23 @@
 """How steps are run: one by one, or, on a GPU and where every step has the same shapes, as one captured CUDA graph.
 
-A step of a small graph is some two hundred kernels of a few microseconds each, and starting them takes longer than running them. A captured
-step is started as a whole. The first steps run one by one, which also compiles the kernels; then one is captured and replayed from there on.
+A step of a small graph is some two hundred kernels of a few microseconds each, and starting them takes longer than running them. A
+captured step is started as a whole. The first steps run one by one, which also compiles the kernels; then one is captured and replayed.
 Masks come from the same generator in the same order, so a captured run draws what an uncaptured one would.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from graphlatent.config import Settings
-from graphlatent.data.batches import Batch
+from graphlatent.data.batches import Batch, BatchSource
 from graphlatent.engine import Engine
 from graphlatent.kernels import usable
 from graphlatent.nn.model import LaGraphModel
@@ -44,50 +47,63 @@ class Stepper:
         capture: bool = True,
     ) -> None:
         self.model, self.settings, self.optimizer, self.generator, self.capture = model, settings, optimizer, generator, capture
+        self.parameter = next(model.parameters())
+        self.pool: Any = None  # captured steps run one after the other, so they share their memory
         self.forget()
 
     def forget(self) -> None:
         """Drop what was captured: the optimiser's state is about to be, or was, replaced."""
-        self.key: tuple[int, Engine] | None = None
-        self.seen = 0
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.terms: Tensor | None = None
+        self.captured: dict[tuple[int, Engine], _Captured] = {}
+        self.seen: Counter[tuple[int, Engine]] = Counter()
 
-    def __call__(self, batch: Batch, engine: Engine) -> Tensor:
-        """One step: (loss, reconstruction, invariance, ratio), [4], as `training_step` returns it."""
-        if not (self.capture and engine.how != "output" and batch.masked_places is not None and usable(batch.graph_id)):
-            return self._step(batch, engine)
-        if self.key != (id(batch), engine):
-            self.forget()
-            self.key = id(batch), engine
-        if self.seen < _WARM_UP:
-            self.seen += 1
-            return self._beside(batch, engine)
-        if self.graph is None:
-            self._capture(batch, engine)
-        assert self.graph is not None and self.terms is not None
-        self.graph.replay()
-        return self.terms.clone()
+    def __call__(self, batches: BatchSource, index: Tensor, engine: Engine) -> Tensor:
+        """The step `index` of a plan: (loss, reconstruction, invariance, ratio), [4], as `training_step` returns it."""
+        kind = batches.kind(index) if self.capture and engine.share and engine.how != "output" and usable(self.parameter) else None
+        if kind is None:
+            return self._step(batches.take(index), engine)
+        index, key = index.to(self.parameter.device, non_blocking=True), (kind, engine)
+        if key not in self.captured:
+            if self.seen[key] < _WARM_UP:
+                self.seen[key] += 1
+                return self._beside(batches, index, kind, engine)
+            self.captured[key] = self._captured_step(batches, index, kind, engine)
+        return self.captured[key](index)
 
     def _step(self, batch: Batch, engine: Engine) -> Tensor:
         return training_step(self.model, batch, self.settings, engine=engine, optimizer=self.optimizer, generator=self.generator)
 
-    def _beside(self, batch: Batch, engine: Engine) -> Tensor:
+    def _beside(self, batches: BatchSource, index: Tensor, kind: int, engine: Engine) -> Tensor:
         """A step on a stream of its own, as capturing asks for before it begins."""
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            terms = self._step(batch, engine)
+            terms = self._step(batches.cut(index, kind), engine)
         torch.cuda.current_stream().wait_stream(stream)
         return terms
 
-    def _capture(self, batch: Batch, engine: Engine) -> None:
+    def _captured_step(self, batches: BatchSource, index: Tensor, kind: int, engine: Engine) -> _Captured:
         self.optimizer.zero_grad(set_to_none=True)
-        graph = torch.cuda.CUDAGraph()
+        torch.cuda.empty_cache()  # a captured step has memory of its own
+        graph, place = torch.cuda.CUDAGraph(), index.clone()
         graph.register_generator_state(self.generator)
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            self.terms = self._step(batch, engine)
-        self.graph = graph
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+            terms = self._step(batches.cut(place, kind), engine)
+        self.pool = graph.pool()
+        return _Captured(graph, place, terms)
+
+
+@dataclass(frozen=True, eq=False)
+class _Captured:
+    """A captured step, where it reads which graphs to take, and where it leaves its terms."""
+
+    graph: torch.cuda.CUDAGraph
+    place: Tensor
+    terms: Tensor
+
+    def __call__(self, index: Tensor) -> Tensor:
+        self.place.copy_(index)
+        self.graph.replay()
+        return self.terms.clone()
 
 
 def make_optimizer(model: LaGraphModel, settings: Settings) -> torch.optim.Adam:

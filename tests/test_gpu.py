@@ -1,0 +1,97 @@
+"""What only a GPU can show: captured steps, precision, and the same training there as here."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from cases import as_sparse, random_graph
+from graphlatent import GraphLaGraph, NodeLaGraph
+from graphlatent.training.loop import Training
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def node_graph(kind: str):
+    graph = random_graph([60, 40], num_features=12, weighted=kind == "weighted", density=0.1)
+    if kind == "directed":
+        keep = torch.rand(graph.num_edges) < 0.6
+        return dataclasses.replace(graph, edge_index=graph.edge_index[:, keep], undirected=False)
+    return as_sparse(graph) if kind == "sparse" else graph
+
+
+def curve(graph, cls=NodeLaGraph, **values):
+    return np.array(cls(**{"hidden_dim": 32, "epochs": 45, "device": "cuda", **values}).fit(graph).history_.loss)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "weighted", "directed"])
+@pytest.mark.parametrize("values", [{}, {"encoder": "gin", "num_layers": 3}, {"objective": "mse-output", "decoder_layers": 2}], ids=str)
+def test_fast_and_general_draw_and_learn_the_same(kind, values):
+    graph = node_graph(kind)
+    fast, general = (curve(graph, precision="fp32", engine=engine, **values) for engine in ("auto", "general"))
+    np.testing.assert_allclose(fast, general, rtol=2e-3)
+
+
+def run(capture: bool, monkeypatch, **values):
+    original = Training.__init__
+
+    def init(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        self.stepper.capture = capture
+
+    monkeypatch.setattr(Training, "__init__", init)
+    return curve(node_graph("dense"), **values)
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"schedule": "cosine", "weight_decay": 1e-3}, {"precision": "bf16"}, {"steps_per_epoch": 3}], ids=str
+)
+def test_captured_steps_are_the_same_steps(values, monkeypatch):
+    np.testing.assert_allclose(run(True, monkeypatch, **values), run(False, monkeypatch, **values), rtol=1e-4)
+
+
+def test_captured_steps_change_to_blocks_and_go_on():
+    graph = dataclasses.replace(random_graph([30]), x=torch.ones(30, 3))
+    for features in (graph, as_sparse(graph)):
+        loss = curve(features, hidden_dim=8, epochs=300, lr=0.03, alpha=0.1)
+        assert np.isfinite(loss).all() and loss[-1] < 0.1 * loss[0]
+
+
+@pytest.mark.parametrize(("precision", "close"), [("tf32", 0.01), ("bf16", 0.05)])
+def test_lower_precision_learns_nearly_the_same(precision, close):
+    graph = node_graph("dense")
+    np.testing.assert_allclose(curve(graph, precision=precision), curve(graph, precision="fp32"), rtol=close)
+
+
+def test_resumed_on_a_gpu(tmp_path):
+    from graphlatent.errors import TrainingInterrupted
+    from graphlatent.training.loop import Hooks
+    from graphlatent.training.runfolder import RunFolder
+
+    graph, values = node_graph("dense"), {"hidden_dim": 32, "epochs": 60, "device": "cuda"}
+    whole = NodeLaGraph(**values).fit(graph)
+    run, asked = RunFolder(tmp_path / "run"), []
+
+    def stop() -> bool:
+        asked.append(1)
+        return len(asked) == 33
+
+    with pytest.raises(TrainingInterrupted):
+        NodeLaGraph(**values).fit(graph, run=run, hooks=Hooks(save=run.save_snapshot, stop_requested=stop))
+    resumed = NodeLaGraph(**values).fit(graph, run=RunFolder(tmp_path / "run"))
+    assert len(resumed.history_) == 60
+    np.testing.assert_allclose(resumed.history_.loss, whole.history_.loss, rtol=1e-4)
+    np.testing.assert_allclose(resumed.transform(graph), whole.transform(graph), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("values", [{}, {"decoder_layers": 1, "readout": "mean"}, {"encoder": "gcn"}, {"decoder": "gnn"}], ids=str)
+def test_graph_level(sparse, values):
+    graph = random_graph([5, 4, 3, 6, 2, 7, 4, 3, 5, 6, 1], one_hot=True)
+    graph = as_sparse(graph) if sparse else graph
+    loss = curve(graph, GraphLaGraph, batch_size=4, **values)
+    assert np.isfinite(loss).all()
+    assert loss[-1] < loss[0]
