@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,6 @@ from typing import Any
 import torch
 
 from graphlatent.memory import reused
-
-WAYS = ("general", "fast")
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
@@ -29,6 +28,7 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
     made.add_argument("--data", default=None, help="data root: use the real sets")
     made.add_argument("--seconds", type=float, default=10.0, help="at least so long for each way")
     made.add_argument("--json", type=Path, default=None, help="write the record here")
+    made.add_argument("--profile", action="store_true", help="also say which kernels the fast way spends its time in")
     made.add_argument("--way", default=None, help=argparse.SUPPRESS)
     return made
 
@@ -70,16 +70,72 @@ def in_own_process(script: str, way: str, args: argparse.Namespace, *more: str) 
     return answer
 
 
-def new_record(script: str, names: str, args: argparse.Namespace) -> dict[str, Any]:
-    """A record without its results."""
+def compare(script: str, shapes: str, names: dict[str, list[str]], ways: list[str], args: argparse.Namespace) -> None:
+    """Measure every way of every name, print a table, and write the record where `--json` says."""
     data = " --data ROOT" if args.data else ""
-    return {
-        "command": f"python benchmarks/{Path(script).name} {names} --device {args.device} --seconds {args.seconds:g}{data}",
+    record: dict[str, Any] = {
+        "command": f"python benchmarks/{Path(script).name} {shapes} --device {args.device} --seconds {args.seconds:g}{data}",
         "hardware": hardware(args.device),
         "torch": torch.__version__,
         "date": datetime.date.today().isoformat(),
         "shapes": {},
     }
+    print(
+        f"{'':10} {'general s':>10} {'fast s':>9} {'ratio':>6} {'floor s':>9} {'x floor':>8} {'memory, GiB':>15}   ({record['hardware']})"
+    )
+    for name, more in names.items():
+        result = {way: in_own_process(script, way, args, *more) for way in ways}
+        general, fast, least = result["general"], result["fast"], result["floor"]["seconds"]
+        result["ratio"], result["times_floor"] = general["seconds"] / fast["seconds"], fast["seconds"] / least
+        record["shapes"][name] = result
+        memory = " / ".join(f"{way['peak_bytes'] / 2**30:.2f}" for way in (general, fast))
+        times = f"{general['seconds']:10.4f} {fast['seconds']:9.4f} {result['ratio']:6.2f} {least:9.4f} {result['times_floor']:8.2f}"
+        low = f"   bf16 {result['bf16']['seconds']:.4f} s, {result['bf16']['peak_bytes'] / 2**30:.2f} GiB" if "bf16" in result else ""
+        print(f"{name:10} {times} {memory:>15}{low}", flush=True)
+        for kernel, share in result.get("profile", {}).get("kernels", []):
+            print(f"{'':12}{share:6.1%}  {kernel}")
+    if args.json:
+        args.json.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def profile(run: Callable[[], object], *, calls: int = 10) -> dict[str, Any]:
+    """Where the time of `run` goes: microseconds a call, and the shares of the kernels (on a CPU, of torch's operations)."""
+    from torch.profiler import ProfilerActivity, profile
+
+    on_gpu = torch.cuda.is_available()
+    for _ in range(5):
+        run()
+    with warnings.catch_warnings(), profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as found:
+        warnings.simplefilter("ignore")
+        for _ in range(calls):
+            run()
+        if on_gpu:
+            torch.cuda.synchronize()
+    spent = {e.key: e.self_device_time_total if on_gpu else e.self_cpu_time_total for e in found.key_averages()}
+    total = sum(spent.values())
+    shares: dict[str, float] = {}
+    for name, time_spent in spent.items():
+        kind = _kind_of_kernel(name)
+        shares[kind] = shares.get(kind, 0.0) + time_spent / total
+    ranked = sorted(shares.items(), key=lambda pair: -pair[1])
+    return {"microseconds": total / calls, "kernels": [[name, share] for name, share in ranked if share >= 0.01]}
+
+
+KERNELS = {
+    "dense products": ("gemm", "nvjet", "cutlass", "splitK", "aten::mm", "aten::addmm"),
+    "sparse products": ("_rows", "_placed"),
+    "activation and batch norm": ("_statistics", "_merge", "_apply", "_column_sums", "_backward", "batch_norm", "relu"),
+    "sorting (the random order of the mask)": ("sort", "Sort"),
+    "Adam": ("multi_tensor_apply", "_fused_adam"),
+    "random numbers": ("distribution", "aten::normal_", "aten::uniform_"),
+    "sums over rows or columns": ("reduce_kernel", "aten::sum", "addmv", "gemv"),
+    "copies and zeros": ("memcpy", "Memcpy", "copy", "Memset", "Fill", "aten::zero_", "aten::fill_", "aten::cat", "CatArray"),
+    "elementwise": ("elementwise", "aten::add", "aten::mul", "aten::sub", "index"),
+}
+
+
+def _kind_of_kernel(name: str) -> str:
+    return next((kind for kind, words in KERNELS.items() if any(word in name for word in words)), "the rest")
 
 
 def rates(device: torch.device, *, rows: int, width: int) -> dict[str, float]:
@@ -91,6 +147,7 @@ def rates(device: torch.device, *, rows: int, width: int) -> dict[str, float]:
         width: their columns.
     """
     torch.set_float32_matmul_precision("high")
+    rows = max(rows, 1024)
     table = torch.randn(rows, width, device=device)
     weight = torch.randn(width, width, device=device)
     index = torch.randint(rows, (max(rows, 1 << 17),), device=device)
@@ -107,9 +164,19 @@ def rates(device: torch.device, *, rows: int, width: int) -> dict[str, float]:
     }
 
 
+def over_rates(counted: dict[str, float], measured: dict[str, float]) -> dict[str, Any]:
+    """The floor: what was counted over what was measured, one after the other."""
+    seconds = (
+        counted["operations"] / measured["operations_per_second"]
+        + counted["streamed_bytes"] / measured["bytes_per_second"]
+        + counted["fetched_bytes"] / measured["fetched_bytes_per_second"]
+    )
+    return {"seconds": seconds, **counted, **measured}
+
+
 def _best(run: Callable[[], object], device: torch.device) -> float:
     times = []
-    for _ in range(8):
+    for _ in range(20):
         start = time.perf_counter()
         for _ in range(5):
             run()

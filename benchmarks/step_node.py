@@ -5,35 +5,25 @@
 
 The general way is a fair peer: plain, vectorised PyTorch as PyG's users write it (GCNConv over a torch CSR adjacency with cached
 normalisation, dense x, both views in full, a dense N x F residual). Setting: GCN 2 x 512, batch norm after layer 1, PReLU, one linear
-decoder layer, mask 5 %, float32 (tf32 products on a GPU, for both sides). Each way runs in a process of its own, one after the other,
-so that its peak memory is its own; seconds are the median over steps.
+decoder layer, mask 5 %, float32 (tf32 products on a GPU, for both sides; the fast way with bf16 beside it). Each way runs in a process of
+its own, one after the other, so that its peak memory is its own; seconds are the median over steps.
 """
 
-import argparse
-import datetime
 import json
-import platform
-import resource
-import statistics
-import subprocess
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
+import harness
 import torch
 from torch import Tensor, nn
 
+from graphlatent import load_dataset
 from graphlatent.config import NodeSettings, resolve
-from graphlatent.data.batches import full_batch, with_constants
 from graphlatent.data.graph import GraphData
 from graphlatent.data.sparse import SparseMatrix, to_dense
-from graphlatent.engine import choose_engine
-from graphlatent.masking import with_places
-from graphlatent.nn.model import build_model
-from graphlatent.training.loop import seeded
-from graphlatent.training.stepper import Stepper, make_optimizer
+from graphlatent.memory import reused
+from graphlatent.training.setup import choose_form, set_up
 
+PRECISION = {"fast": "tf32", "bf16": "bf16", "profile": "tf32"}
 # name: nodes, undirected edges, features, share of filled entries, data set
 SHAPES: dict[str, tuple[int, int, int, float, str]] = {
     "photo": (7650, 119_081, 745, 0.35, "Photo"),
@@ -102,89 +92,67 @@ def general_step(graph: GraphData, device: torch.device, width: int) -> Any:
     return step
 
 
-def fast_step(graph: GraphData, device: torch.device, width: int, precision: str = "tf32") -> Any:
+def fast_step(graph: GraphData, device: torch.device, width: int, precision: str) -> Any:
     """A function that runs one step the fast way: what `NodeLaGraph.fit` runs."""
     settings = resolve(NodeSettings(hidden_dim=width, precision=precision), owner="benchmark")
-    model = build_model(settings, in_dim=graph.x.shape[1], generator=seeded(0, 0)).to(device)
-    engine = choose_engine(model, settings)
-    batch = with_places(with_constants(full_batch(graph, prepare=model.prepare, device=device), dtype=engine.dtype), settings)
-    stepper = Stepper(model, settings, optimizer=make_optimizer(model, settings), generator=seeded(0, 2, device))
-    return lambda: stepper(batch, engine)
+    training, _ = set_up(graph, settings, device=device)
+    training.model.train()
+    index = training.batches.plan(training.plan_generator)[0]
+    return lambda: training.stepper(training.batches, index, training.engine)
 
 
-def time_steps(step: Any, device: torch.device, *, seconds: float) -> list[float]:
-    """Seconds of each of many steps, after two to warm up."""
-    times: list[float] = []
-    began = time.perf_counter()
-    while len(times) < 7 or time.perf_counter() - began < seconds:
-        start = time.perf_counter()
-        step()
-        if device.type == "cuda":
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
-    return times[2:]
-
-
-def one_way(args: argparse.Namespace) -> dict[str, Any]:
+def one_way(name: str, way: str, device: torch.device, *, data: str | None, seconds: float, width: int) -> dict[str, Any]:
     """Measure one way of one shape in this process."""
-    from graphlatent import load_dataset
+    torch.set_float32_matmul_precision("high")
+    graph = load_dataset(SHAPES[name][4], root=data).graph if data else synthetic(name)
+    if way == "floor":
+        return floor(graph, device, width)
+    build = (lambda: general_step(graph, device, width)) if way == "general" else (lambda: fast_step(graph, device, width, PRECISION[way]))
+    if way == "profile":
+        return harness.profile(build())
+    if way == "general":
+        return harness.measure(build, device, seconds=seconds)
+    with reused():
+        return harness.measure(build, device, seconds=seconds)
 
-    device = torch.device(args.device)
-    torch.backends.cuda.matmul.allow_tf32 = True
-    graph = load_dataset(SHAPES[args.shapes][4], root=args.data).graph if args.data else synthetic(args.shapes)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    step = (general_step if args.way == "general" else fast_step)(graph, device, args.width)
-    times = time_steps(step, device, seconds=args.seconds)
-    peak = (
-        torch.cuda.max_memory_allocated() if device.type == "cuda" else 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    )
-    return {"seconds": statistics.median(times), "steps": len(times), "peak_bytes": peak}
 
+def floor(graph: GraphData, device: torch.device, width: int) -> dict[str, Any]:
+    """What a step of the fast way cannot avoid, counted, over what this machine does, measured.
 
-def page(paths: list[Path]) -> str:
-    """Records as one Markdown table."""
-    lines = ["| shape | hardware | general | fast | ratio | peak memory, general / fast |", "|---|---|---|---|---|---|"]
-    for record in (json.loads(path.read_text()) for path in paths):
-        for shape, way in record["shapes"].items():
-            seconds = [f"{1000 * way[w]['seconds']:.1f} ms" for w in ("general", "fast")]
-            memory = " / ".join(f"{way[w]['peak_bytes'] / 2**30:.2f}" for w in ("general", "fast"))
-            lines.append(f"| {shape} | {record['hardware']} | {seconds[0]} | {seconds[1]} | {way['ratio']:.2f} | {memory} GiB |")
-    return "\n".join(lines)
+    Operations are those of dense products (forward and backward). Fetched bytes are the rows that sparse products gather. Streamed bytes
+    count every [N, width] and [N, F] array once for each time a pass over it begins or ends, with activation and norm in one pass each way
+    (42 passes and, for dense features, 7), and the weights with Adam's moments.
+    """
+    assert graph.x is not None
+    form = choose_form(graph.x, "auto", hidden_dim=width, stored_edges=graph.num_edges + graph.num_nodes, device=device)
+    nodes, features, masked = graph.num_nodes, graph.x.shape[1], round(0.05 * graph.num_nodes)
+    edges = graph.num_edges + nodes
+    stored = graph.x.nnz if isinstance(graph.x, SparseMatrix) else int(torch.count_nonzero(graph.x))
+    products = 3 * nodes * width**2 + 3 * masked * width**2 + 2 * masked * features * width
+    if form == "dense":
+        products += 5 * nodes * features * width
+        fetched = 2.25 * edges
+    else:
+        products += 2 * nodes * width**2 + 2 * features * width**2
+        fetched = 4.25 * edges + 4.1 * stored
+    arrays = 42 * nodes * width + (7 * nodes * features if form == "dense" else 0) + 28 * features * width
+    counted = {"operations": 2.0 * products, "streamed_bytes": 4.0 * arrays, "fetched_bytes": 4.0 * fetched * width}
+    return harness.over_rates(counted, harness.rates(device, rows=nodes, width=width)) | {"features": form}
 
 
 def main() -> None:
     """Measure every shape, general and fast, and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shapes", default="photo,computers,cs")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--data", default=None, help="data root: use the real sets")
-    parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--seconds", type=float, default=10.0, help="at least so long for each way")
-    parser.add_argument("--json", type=Path, default=None)
-    parser.add_argument("--way", choices=["general", "fast"], default=None, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    options = harness.parser(__doc__)
+    options.add_argument("--shapes", default="photo,computers,cs")
+    options.add_argument("--width", type=int, default=512)
+    args = options.parse_args()
     if args.way:
-        print(json.dumps(one_way(args)))
+        answer = one_way(args.shapes, args.way, torch.device(args.device), data=args.data, seconds=args.seconds, width=args.width)
+        print(json.dumps(answer))
         return
-    hardware = torch.cuda.get_device_name() if args.device == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
-    command_line = f"python benchmarks/step_node.py --shapes {args.shapes} --device {args.device} --seconds {args.seconds:g}"
-    today = datetime.date.today().isoformat()
-    result: dict[str, Any] = {"command": command_line, "hardware": hardware, "torch": torch.__version__, "date": today, "shapes": {}}
-    print(f"{'shape':10} {'general s':>10} {'fast s':>10} {'ratio':>6} {'general GB':>11} {'fast GB':>8}   ({hardware})")
-    for shape in args.shapes.split(","):
-        ways = {}
-        for way in ("general", "fast"):
-            command = [sys.executable, __file__, "--shapes", shape, "--device", args.device, "--width", str(args.width), "--way", way]
-            command += ["--seconds", str(args.seconds)] + (["--data", args.data] if args.data else [])
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            ways[way] = json.loads(done.stdout.splitlines()[-1])
-        ratio = ways["general"]["seconds"] / ways["fast"]["seconds"]
-        result["shapes"][shape] = {**ways, "ratio": ratio}
-        memory = [ways[w]["peak_bytes"] / 2**30 for w in ("general", "fast")]
-        seconds = [ways[w]["seconds"] for w in ("general", "fast")]
-        print(f"{shape:10} {seconds[0]:10.4f} {seconds[1]:10.4f} {ratio:6.2f} {memory[0]:11.2f} {memory[1]:8.2f}", flush=True)
-    if args.json:
-        args.json.write_text(json.dumps(result, indent=2) + "\n")
+    ways = ["general", "fast", "floor"] + (["bf16"] if args.device == "cuda" else []) + (["profile"] if args.profile else [])
+    names = {name: ["--shapes", name, "--width", str(args.width)] for name in args.shapes.split(",")}
+    harness.compare(__file__, f"--shapes {args.shapes}", names, ways, args)
 
 
 if __name__ == "__main__":

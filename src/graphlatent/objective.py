@@ -173,7 +173,8 @@ def _implicit_reconstruction(
     assert isinstance(last, nn.Linear)
     weight = row_weights(batch, mean=mean)
     if how == "blocks":
-        error = blocked_error(hidden, last.weight, last.bias, batch.x, row_weight=weight)
+        x = batch.x if batch.aligned is None else batch.aligned
+        error = blocked_error(hidden, last.weight, last.bias, x, row_weight=weight)
     else:
         energy = batch.row_energy if batch.row_energy is not None else with_constants(batch).row_energy
         assert energy is not None

@@ -49,7 +49,10 @@ def gram_error(
 
 
 def blocked_error(hidden: Tensor, weight: Tensor, bias: Tensor, x: Tensor | SparseMatrix, *, row_weight: Tensor) -> Tensor:
-    """The same scalar from residuals formed in blocks of rows; the gradient is formed on the way."""
+    """The same scalar from residuals formed in blocks of rows; the gradient is formed on the way.
+
+    On a GPU dense `x` may have columns of zeros up to a multiple of 8, which fast products ask for; no others.
+    """
     error: Tensor = _BlockedError.apply(hidden, weight, bias, x, row_weight)  # type: ignore[no-untyped-call]
     return error
 
@@ -111,13 +114,17 @@ class _BlockedError(torch.autograd.Function):
             stop = min(start + step, hidden.shape[0])
             h = hidden[start:stop].to(weight.dtype)
             residual = torch.addmm(bias, h, weight.T)
-            residual[:, :width].sub_(dense_rows(x, start, stop))
+            block = dense_rows(x, start, stop)
+            residual[:, : block.shape[1]].sub_(block)
             squares = torch.linalg.vector_norm(residual, dim=1).square()
             if not even:
                 squares *= row_weight[start:stop]
                 residual *= row_weight[start:stop, None]
             error += squares.sum(dtype=torch.float64)
-            d_hidden[start:stop] = residual @ weight
+            if d_hidden.dtype == weight.dtype:
+                torch.mm(residual, weight, out=d_hidden[start:stop])
+            else:
+                d_hidden[start:stop] = residual @ weight
             d_weight.addmm_(residual.T, h)
             d_bias += residual.sum(0)
         ctx.save_for_backward(row_weight)

@@ -76,7 +76,8 @@ class Batch:
         node_id: row of each node in the training set, int64 [N].
         counts: rows that may be masked and counted, bool [N]; None means all.
         row_energy: ||x_v||^2 of each row, [N], where it was made ahead (`with_constants`).
-        propagated: structure @ x, [N, F], where it was made ahead.
+        propagated: structure @ x, [N, F], where it was made ahead; on a GPU with columns of zeros up to a multiple of 8.
+        aligned: x with such columns, where x is a view of it.
         column_sum: sum of all rows of x, [F], where it was made ahead.
         sizes: counted nodes of each graph, int64 [B], where they were counted ahead.
         masked_places: which places of a random order of the nodes, graph by graph, are masked, int64 [R] (masking.with_places).
@@ -91,6 +92,7 @@ class Batch:
     counts: Tensor | None = None
     row_energy: Tensor | None = None
     propagated: Tensor | None = None
+    aligned: Tensor | None = None
     column_sum: Tensor | None = None
     sizes: Tensor | None = None
     masked_places: Tensor | None = None
@@ -156,11 +158,12 @@ def with_constants(batch: Batch, *, dtype: torch.dtype | None = None) -> Batch:
         total = torch.zeros(x.shape[1], dtype=x.dtype, device=x.device).index_add(0, x.col, x.value)
     else:
         energy, total = x.square().sum(1), x.sum(0)
+    aligned = functional.pad(x, (0, -x.shape[1] % 8)) if isinstance(x, Tensor) and x.is_cuda else None
+    x = x if aligned is None else aligned[:, : x.shape[1]]
     propagated = None
     if isinstance(structure, SparseMatrix) and isinstance(x, Tensor):
-        propagated = structure.multiply(x).to(dtype or x.dtype)
-        propagated = functional.pad(propagated, (0, -x.shape[1] % 8)) if x.is_cuda else propagated
-    return replace(batch, row_energy=energy, column_sum=total, propagated=propagated, sizes=batch.graph_size)
+        propagated = structure.multiply(x if aligned is None else aligned).to(dtype or x.dtype)
+    return replace(batch, x=x, aligned=aligned, row_energy=energy, column_sum=total, propagated=propagated, sizes=batch.graph_size)
 
 
 class FullBatches:

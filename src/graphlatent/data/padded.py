@@ -93,7 +93,8 @@ class PaddedBatches:
         self.wanted = torch.cat([wanted, wanted.new_zeros(1)]).to(device)
         self.num_nodes = everything.num_nodes
         self.matrix = _with_empty_row(structure)
-        self.x = functional.pad(to_dense(everything.x), (0, 0, 0, 1))
+        self.width = everything.x.shape[1]
+        self.x = functional.pad(to_dense(everything.x) if everything.aligned is None else everything.aligned, (0, 0, 0, 1))
         self.energy = functional.pad(everything.row_energy, (0, 1))
         propagated = everything.propagated if everything.propagated is not None else structure.multiply(self.x[:-1])
         self.propagated = functional.pad(propagated, (0, 0, 0, 1))
@@ -124,16 +125,18 @@ class PaddedBatches:
         # at most ratio * |V_i| + 1 of a graph are masked
         chosen, place, used = _spread_out(masked, index.numel() + math.ceil(self.ratio * num_rows))
         place = (end - size)[chosen] + place - (torch.cumsum(masked, 0) - masked)[chosen]
-        weight = torch.where(real, 1.0 / size.clamp(min=1)[graph], 0.0).to(self.x.dtype)
+        weight = torch.where(real, (1.0 / size.clamp(min=1).to(self.x.dtype))[graph], 0.0)
         padding = Padding(rows=end[-1], graphs=(index < self.num_graphs).sum(), masked=masked.sum(), row_weight=weight)
+        aligned = self.x.index_select(0, nodes)
         return Batch(
-            self.x.index_select(0, nodes),
+            aligned[:, : self.width],
             MovedMatrix.of(self.matrix, nodes, shift),
             torch.where(real, graph, index.numel()),
             index.numel(),
             nodes,
             row_energy=self.energy[nodes],
             propagated=self.propagated.index_select(0, nodes),
+            aligned=aligned,
             sizes=size,
             masked_places=torch.where(used, place, num_rows - 1),
             padding=padding,

@@ -124,10 +124,10 @@ def spmm(
     if place is not None:
         columns = min(wide, 512)
         grid = (num_rows, triton.cdiv(width, columns))
-        tile = {"AT_ONCE": 64, "COLUMNS": columns, "num_warps": 1}
+        tile = {"AT_ONCE": 128, "COLUMNS": columns, "num_warps": 1}
         _placed[grid](crow, col, value, dense, out, base, order, rows, shift, place, width, **flags, **tile)
         return out
-    columns, at_once = _tile(wide, dense)
+    columns, at_once = _tile(wide, dense, col.numel() / (crow.numel() - 1))
     stride = width if base is not None and base.ndim == 2 else 0
     tile = {"AT_ONCE": at_once, "COLUMNS": columns, "num_warps": 1}
     _rows[(num_rows, triton.cdiv(width, columns))](
@@ -136,12 +136,13 @@ def spmm(
     return out
 
 
-def _tile(wide: int, dense: Tensor) -> tuple[int, int]:
+def _tile(wide: int, dense: Tensor, length: float) -> tuple[int, int]:
     """(columns of a program, stored values it fetches at once), as measured on an H200 (benchmarks/README.md).
 
-    A dense factor that the cache cannot hold is walked through in narrow stripes, one after the other, which it can.
+    A dense factor that the cache cannot hold is walked through in narrow stripes, one after the other, which it can; that pays where rows
+    are long enough (`length` on average) to fetch many values at once.
     """
-    fits = dense.numel() * dense.element_size() <= _CACHE
+    fits = dense.numel() * dense.element_size() <= _CACHE or length < 32
     low = dense.element_size() == 2
     columns = min(wide, (256 if fits else 128) if low else (128 if fits else 32))
     return columns, max(4, min(32, (2048 if low else 1024) // columns))

@@ -22,5 +22,5 @@ def readout(layers: Sequence[Tensor], graph_id: Tensor, *, num_graphs: int, how:
     pooled = rows.new_zeros(num_graphs, rows.shape[1]).index_add(0, graph_id, rows)
     if how == "sum":
         return pooled
-    size = torch.bincount(graph_id, minlength=num_graphs).clamp(min=1)
-    return pooled / size[:, None].to(pooled.dtype)
+    size = rows.new_zeros(num_graphs).index_add(0, graph_id, rows.new_ones(rows.shape[0]))
+    return pooled / size.clamp(min=1)[:, None]
