@@ -116,7 +116,8 @@ def _together(encoder: GNNEncoder, batch: Batch, part: Slice, inner: Tensor, cha
         moved = matrix.matmul(both[-1]).view(2 * rows, width)
         linear = torch.addmm(convs[i].bias.to(moved.dtype), moved, convs[i].weight.to(moved.dtype))
         both.append(fused.finish_both(encoder, i, linear.view(rows, 2 * width), limit=batch.limit))
-    return Views([b[:, :width] for b in both], [b[:, width:] for b in both], both=both)
+    both[-1], last = fused.pick_columns(both[-1], width)
+    return Views([*(b[:, :width] for b in both[:-1]), last], [b[:, width:] for b in both], both=both)
 
 
 def _change(x: Tensor | SparseMatrix, mask: MaskedView, weight: Tensor) -> Tensor:

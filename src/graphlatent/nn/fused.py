@@ -60,6 +60,12 @@ def pick(hidden: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     return both
 
 
+def pick_columns(both: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """(both [N, M], its first columns [N, width]), the gradient put together as in `pick`."""
+    parts: tuple[Tensor, Tensor] = _PickColumns.apply(both, width)  # type: ignore[no-untyped-call]
+    return parts
+
+
 def _finish(
     encoder: GNNEncoder, i: int, z: Tensor, limit: Tensor | None, part: Slice | None = None, change: Tensor | None = None
 ) -> Tensor:
@@ -90,6 +96,23 @@ class _Pick(torch.autograd.Function):
             return whole, None
         whole = some.new_zeros(ctx.shape) if whole is None else whole.contiguous()
         return whole.index_add_(0, ctx.saved_tensors[0], some), None  # nothing else holds the gradient that comes in here
+
+
+class _PickColumns(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, both: Tensor, width: int) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        ctx.shape = both.shape
+        return both.view_as(both), both[:, :width]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
+        whole, some = grads
+        if some is None:
+            return whole, None
+        whole = some.new_zeros(ctx.shape) if whole is None else whole.contiguous()
+        whole[:, : some.shape[1]] += some
+        return whole, None
 
 
 class _ActivateNorm(torch.autograd.Function):

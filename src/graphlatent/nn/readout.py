@@ -17,10 +17,10 @@ def readout(layers: Sequence[Tensor], graph_id: Tensor, *, num_graphs: int, how:
         num_graphs: B.
         how: 'sum' (the paper's) or 'mean'.
     """
-    rows = torch.cat(list(layers), dim=1)
-    rows = rows.to(torch.promote_types(rows.dtype, torch.float32))
-    pooled = rows.new_zeros(num_graphs, rows.shape[1]).index_add(0, graph_id, rows)
+    exact = torch.promote_types(layers[0].dtype, torch.float32)
+    start = layers[0].new_zeros(num_graphs, layers[0].shape[1], dtype=exact)
+    pooled = torch.cat([start.index_add(0, graph_id, rows.to(exact)) for rows in layers], dim=1)
     if how == "sum":
         return pooled
-    size = rows.new_zeros(num_graphs).index_add(0, graph_id, rows.new_ones(rows.shape[0]))
+    size = start.new_zeros(num_graphs).index_add(0, graph_id, start.new_ones(graph_id.numel()))
     return pooled / size.clamp(min=1)[:, None]

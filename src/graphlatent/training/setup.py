@@ -45,7 +45,10 @@ def set_up(graph: GraphData, settings: Settings, *, device: torch.device) -> tup
     engine = choose_engine(model, settings)
     if engine.share:
         stored = graph.num_edges + graph.num_nodes
-        form = choose_form(graph.x, settings.features, hidden_dim=settings.hidden_dim, stored_edges=stored, device=device)
+        mini = isinstance(settings, GraphSettings)
+        form = choose_form(
+            graph.x, settings.features, hidden_dim=settings.hidden_dim, stored_edges=stored, device=device, mini_batches=mini
+        )
         graph = dataclasses.replace(graph, x=as_form(graph.x, form))
     everything = full_batch(graph, prepare=model.prepare, device=device)
     if settings.engine == "auto":
@@ -53,11 +56,14 @@ def set_up(graph: GraphData, settings: Settings, *, device: torch.device) -> tup
     return Training(model, _batches(everything, graph, settings, model, engine), settings, device=device), everything
 
 
-def choose_form(x: Tensor | SparseMatrix, wanted: str, *, hidden_dim: int, stored_edges: int, device: torch.device) -> str:
+def choose_form(
+    x: Tensor | SparseMatrix, wanted: str, *, hidden_dim: int, stored_edges: int, device: torch.device, mini_batches: bool = False
+) -> str:
     """Whether a step is faster with dense or with sparse features: 'dense' or 'sparse'.
 
     Multiplications of a row and a hidden unit, forward and backward: dense 5 F (first layer 2, residual 3); sparse 4 for each stored
-    feature and 2 for each stored edge, which take DENSE_ADVANTAGE times as long, and 2 H dense ones for the Gram matrices.
+    feature and 2 for each stored edge, which take DENSE_ADVANTAGE times as long, and 2 H dense ones for the Gram matrices. Mini-batches of
+    graphs are cut out in every step, which sparse features make expensive: they are dense wherever that fits.
     """
     if wanted != "auto":
         return wanted
@@ -67,7 +73,7 @@ def choose_form(x: Tensor | SparseMatrix, wanted: str, *, hidden_dim: int, store
     stored = x.nnz if isinstance(x, SparseMatrix) else int(torch.count_nonzero(x))
     advantage = DENSE_ADVANTAGE.get(device.type, 10.0)
     sparse = advantage * (4 * stored + 2 * stored_edges) + 2 * hidden_dim * rows
-    return "dense" if 5 * width * rows <= sparse else "sparse"
+    return "dense" if mini_batches or 5 * width * rows <= sparse else "sparse"
 
 
 def as_form(x: Tensor | SparseMatrix, form: str) -> Tensor | SparseMatrix:

@@ -1,0 +1,101 @@
+"""Write the tables of README.md and benchmarks/README.md from the records in benchmarks/results/.
+
+    python benchmarks/pages.py
+
+Tables stand between `<!-- name -->` and `<!-- end -->`; a test holds them equal to the records.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+TITLES = {
+    "photo": "Photo shape",
+    "computers": "Computers shape",
+    "cs": "CS shape",
+    "physics": "Physics shape",
+    "flickr": "Flickr shape",
+    "reddit": "Reddit shape",
+    "NCI1": "NCI1 shape, an epoch",
+    "COLLAB": "COLLAB shape, an epoch",
+}
+
+
+def records() -> list[dict[str, Any]]:
+    """The speed records, nodes before graphs, CPU before GPU."""
+    return [json.loads(path.read_text()) for pattern in ("step_node-*.json", "step_graph-*.json") for path in sorted(RESULTS.glob(pattern))]
+
+
+def full_table() -> str:
+    """Every measurement in full."""
+    lines = [
+        "| | hardware, torch, date | general | fast | ratio | floor | fast / floor | memory, general / fast | bf16: time, memory |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for record in records():
+        where = f"{record['hardware']}, {record['torch']}, {record['date']}"
+        for name, found in record["shapes"].items():
+            times = [milliseconds(found[way]["seconds"]) for way in ("general", "fast")]
+            memory = " / ".join(gibibytes(found[way]["peak_bytes"]) for way in ("general", "fast"))
+            low = f"{milliseconds(found['bf16']['seconds'])}, {gibibytes(found['bf16']['peak_bytes'])}" if "bf16" in found else ""
+            least = f"{milliseconds(found['floor']['seconds'])} | {found['times_floor']:.2f}"
+            lines.append(f"| {name} | {where} | {times[0]} | {times[1]} | {found['ratio']:.2f} | {least} | {memory} GiB | {low} |")
+    return "\n".join(lines)
+
+
+def profile_table() -> str:
+    """Where the fast way spends its time, where that was measured."""
+    lines = ["| | hardware | where the time of the fast way goes |", "|---|---|---|"]
+    for record in records():
+        for name, found in record["shapes"].items():
+            if "profile" in found:
+                shares = ", ".join(f"{kind} {share:.0%}" for kind, share in found["profile"]["kernels"] if share >= 0.02)
+                lines.append(f"| {name} | {record['hardware']} | {shares} |")
+    return "\n".join(lines)
+
+
+def short_table() -> str:
+    """README's table: a line for each shape, a column for each machine."""
+    cells: dict[str, dict[str, str]] = {}
+    machines: list[str] = []
+    for record in records():
+        machine = "2 CPU cores" if record["hardware"].endswith("2 threads") else record["hardware"]
+        machines += [machine] if machine not in machines else []
+        for name, found in record["shapes"].items():
+            general, fast = (milliseconds(found[way]["seconds"]) for way in ("general", "fast"))
+            cells.setdefault(name, {})[machine] = f"{general} → {fast}, **{found['ratio']:.1f}x**"
+    lines = [f"| | {' | '.join(machines)} |", "|---" * (len(machines) + 1) + "|"]
+    lines += [f"| {TITLES[n]} | {' | '.join(cells[n].get(m, '') for m in machines)} |" for n in TITLES if n in cells]
+    return "\n".join(lines)
+
+
+def milliseconds(seconds: float) -> str:
+    """Three digits: 1.51 ms, 638 ms, 8.18 s."""
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
+
+
+def gibibytes(count: float) -> str:
+    """Two decimals."""
+    return f"{count / 2**30:.2f}"
+
+
+TABLES = {"speed": short_table, "steps": full_table, "profiles": profile_table}
+PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
+
+
+def filled(text: str) -> str:
+    """The page with its tables written anew."""
+    for name, table in TABLES.items():
+        made = f"<!-- {name} -->\n{table()}\n<!-- end -->"
+        text = re.sub(rf"<!-- {name} -->.*?<!-- end -->", lambda _, made=made: made, text, flags=re.DOTALL)
+    return text
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(filled(page.read_text()))

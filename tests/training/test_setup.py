@@ -1,0 +1,94 @@
+"""Features dense or sparse, and what is set up for a run."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from cases import as_sparse, make_settings, random_graph
+from graphlatent import GraphLaGraph, NodeLaGraph
+from graphlatent.data.batches import FullBatches, GraphBatches
+from graphlatent.data.sparse import SparseMatrix
+from graphlatent.errors import ConfigError, GraphLatentWarning
+from graphlatent.training import setup
+from graphlatent.training.setup import as_form, choose_form, set_up
+
+CPU = torch.device("cpu")
+
+
+def features(rows: int, width: int, per_row: int) -> SparseMatrix:
+    col = torch.stack([torch.randperm(width)[:per_row].sort().values for _ in range(rows)]).flatten()
+    return SparseMatrix(torch.arange(rows + 1) * per_row, col, torch.ones(rows * per_row), (rows, width))
+
+
+@pytest.mark.parametrize(
+    ("width", "per_row", "edges_per_row", "expected"),
+    [(6805, 61, 10, "sparse"), (767, 268, 36, "dense"), (8415, 34, 15, "sparse"), (129, 1, 96, "dense"), (2000, 40, 21, "sparse")],
+)
+def test_the_rule_on_the_shapes_it_was_measured_on(width, per_row, edges_per_row, expected):
+    x = features(20, width, per_row)
+    for given in (x, x.to_dense()):
+        assert choose_form(given, "auto", hidden_dim=512, stored_edges=20 * edges_per_row, device=CPU) == expected
+
+
+def test_the_rule_can_be_overridden_and_minds_memory(monkeypatch):
+    x = features(20, 50, 40)
+    rule = {"hidden_dim": 8, "stored_edges": 100, "device": CPU}
+    assert choose_form(x, "auto", **rule) == "dense"
+    assert choose_form(x, "sparse", **rule) == "sparse"
+    monkeypatch.setitem(setup._DENSE_BYTES, "cpu", 20 * 50)
+    assert choose_form(x, "auto", **rule) == "sparse"
+    assert choose_form(x.to_dense(), "auto", **rule) == "dense"  # it is there already
+    thin = features(20, 5000, 1)
+    monkeypatch.setitem(setup._DENSE_BYTES, "cpu", 1 << 30)
+    assert choose_form(thin, "auto", **rule) == "sparse"
+    assert choose_form(thin, "auto", **rule, mini_batches=True) == "dense"
+
+
+def test_both_forms_are_the_same_features():
+    x = torch.relu(torch.randn(9, 7))
+    sparse = as_form(x, "sparse")
+    assert isinstance(sparse, SparseMatrix)
+    torch.testing.assert_close(as_form(sparse, "dense"), x)
+    assert as_form(sparse, "sparse") is sparse
+
+
+@pytest.mark.parametrize("cls", [NodeLaGraph, GraphLaGraph])
+def test_training_does_not_depend_on_the_form(cls):
+    graph = random_graph([6, 5, 7, 4], num_features=9, one_hot=True)
+    curves = [cls(hidden_dim=8, epochs=10, device="cpu", features=form).fit(graph).history_.loss for form in ("dense", "sparse", "auto")]
+    np.testing.assert_allclose(curves[0], curves[1], rtol=1e-4)
+    np.testing.assert_allclose(curves[0], curves[2], rtol=1e-4)
+
+
+def test_what_is_set_up():
+    graph = as_sparse(random_graph([6, 5], one_hot=True))
+    training, everything = set_up(graph, make_settings("node", features="sparse"), device=CPU)
+    assert isinstance(training.batches, FullBatches)
+    assert isinstance(everything.x, SparseMatrix)
+    training, everything = set_up(graph, make_settings("graph"), device=CPU)
+    assert isinstance(training.batches, GraphBatches)
+    assert isinstance(everything.x, torch.Tensor)
+
+
+class TestPrecision:
+    def test_on_a_cpu_it_is_float32_whatever_is_asked(self):
+        graph, values = random_graph([12]), {"hidden_dim": 8, "epochs": 5, "device": "cpu"}
+        with pytest.warns(GraphLatentWarning, match="needs a GPU"):
+            low = NodeLaGraph(precision="bf16", **values).fit(graph)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            others = [NodeLaGraph(precision=p, **values).fit(graph) for p in ("fp32", "tf32")]
+        assert low.history_.loss == others[0].history_.loss == others[1].history_.loss
+
+    def test_bf16_is_refused_where_it_cannot_be(self):
+        with pytest.raises(ConfigError, match="built-in encoder"):
+            NodeLaGraph(precision="bf16", engine="general").fit(random_graph([5]))
+
+    def test_torchs_own_setting_is_left_as_it_was(self):
+        before = torch.get_float32_matmul_precision()
+        NodeLaGraph(hidden_dim=4, epochs=1, device="cpu").fit(random_graph([5]))
+        assert torch.get_float32_matmul_precision() == before
