@@ -16,7 +16,6 @@ import torch
 
 from graphlatent.config import NodeSettings, resolve
 from graphlatent.data.graph import GraphData
-from graphlatent.memory import reused
 from graphlatent.training.setup import choose_form, set_up
 
 NODES, EDGES, FEATURES, WIDTH = 10_000, 100_000, 2000, 512
@@ -42,8 +41,7 @@ def step_of(graph: GraphData, form: str, device: torch.device) -> Any:
 
 def seconds_of(graph: GraphData, form: str, device: torch.device) -> float:
     """Median seconds of a step."""
-    with reused():
-        return float(harness.measure(lambda: step_of(graph, form, device), device, seconds=0)["seconds"])
+    return float(harness.measure(lambda: step_of(graph, form, device), device, seconds=0)["seconds"])
 
 
 def main() -> None:

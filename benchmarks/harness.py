@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import gc
 import json
+import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -17,8 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
-from graphlatent.memory import reused
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
@@ -36,7 +35,9 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
 
 def measure(build: Callable[[], Callable[[], object]], device: torch.device, *, seconds: float) -> dict[str, Any]:
     """Median seconds of what `build` returns, called many times, and the peak memory it needed on top of what was there before."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    gc.collect()
+    before = _resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here on
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     run = build()
@@ -49,9 +50,14 @@ def measure(build: Callable[[], Callable[[], object]], device: torch.device, *, 
         if device.type == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
-    on_host = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else on_host
+    peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else _resident("VmHWM") - before
     return {"seconds": statistics.median(times[warm_up:]), "steps": len(times) - warm_up, "peak_bytes": peak}
+
+
+def _resident(field: str) -> int:
+    """Bytes this process holds in memory (VmRSS), or held at most (VmHWM)."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    return 1024 * int(line.split()[1])
 
 
 def hardware(device: str) -> str:
@@ -59,15 +65,35 @@ def hardware(device: str) -> str:
     return torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, {torch.get_num_threads()} threads"
 
 
-def in_own_process(script: str, way: str, args: argparse.Namespace, *more: str) -> dict[str, Any]:
-    """What `script --way way` prints as its last line, from a process of its own, so that its peak memory is its own."""
-    command = [sys.executable, script, "--way", way, "--device", args.device, "--seconds", str(args.seconds), *more]
+def answer(ways: str, one_way: Callable[[str], dict[str, Any]]) -> None:
+    """Measure the ways named in `ways` in this process and print what was found as one line of JSON."""
+    found = {}
+    for way in ways.split(","):
+        found[way] = one_way(way)
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+    print(json.dumps(found))
+
+
+def in_own_process(script: str, ways: str, args: argparse.Namespace, *more: str) -> dict[str, Any]:
+    """What `script --way ways` prints as its last line, from a process of its own."""
+    command = [sys.executable, script, "--way", ways, "--device", args.device, "--seconds", str(args.seconds), *more]
     command += ["--data", args.data] if args.data else []
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # what graphlatent asks of the system for itself, the general way does not get
+    environment = {**os.environ, "THP_MEM_ALLOC_ENABLE": "0"} if ways == "general" else None
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def all_ways(script: str, ways: list[str], args: argparse.Namespace, *more: str) -> dict[str, Any]:
+    """Every way once: on a CPU each in a process of its own, so that its peak memory is its own; a GPU counts memory by itself."""
+    if args.device == "cuda":
+        return in_own_process(script, ",".join(ways), args, *more)
+    return {way: in_own_process(script, way, args, *more)[way] for way in ways}
 
 
 def compare(script: str, shapes: str, names: dict[str, list[str]], ways: list[str], args: argparse.Namespace) -> None:
@@ -84,7 +110,7 @@ def compare(script: str, shapes: str, names: dict[str, list[str]], ways: list[st
         f"{'':10} {'general s':>10} {'fast s':>9} {'ratio':>6} {'floor s':>9} {'x floor':>8} {'memory, GiB':>15}   ({record['hardware']})"
     )
     for name, more in names.items():
-        rounds = [{way: in_own_process(script, way, args, *more) for way in ways} for _ in range(args.rounds)]
+        rounds = [all_ways(script, ways, args, *more) for _ in range(args.rounds)]
         result: dict[str, Any] = {way: min((r[way] for r in rounds), key=lambda found: found.get("seconds", 0)) for way in ways}
         general, fast, least = result["general"], result["fast"], result["floor"]["seconds"]
         result["ratio"], result["times_floor"] = general["seconds"] / fast["seconds"], fast["seconds"] / least
@@ -95,8 +121,8 @@ def compare(script: str, shapes: str, names: dict[str, list[str]], ways: list[st
         print(f"{name:10} {times} {memory:>15}{low}", flush=True)
         for kernel, share in result.get("profile", {}).get("kernels", []):
             print(f"{'':12}{share:6.1%}  {kernel}")
-    if args.json:
-        args.json.write_text(json.dumps(record, indent=2) + "\n")
+        if args.json:
+            args.json.write_text(json.dumps(record, indent=2) + "\n")
 
 
 def profile(run: Callable[[], object], *, calls: int = 10) -> dict[str, Any]:
@@ -139,40 +165,26 @@ def _kind_of_kernel(name: str) -> str:
     return next((kind for kind, words in KERNELS.items() if any(word in name for word in words)), "the rest")
 
 
-def rates(device: torch.device, *, rows: int, width: int) -> dict[str, float]:
-    """What this machine does: operations a second in a product of two matrices, bytes a second in a copy and in fetching random rows.
+def floor(device: torch.device, *, rows: int, width: int, operations: float, moved_bytes: float) -> dict[str, Any]:
+    """The least time for what was counted, over what this machine does, measured here: operations and bytes, one after the other.
 
     Args:
         device: where.
-        rows: rows of the matrices a step works on, as its cache sees them.
+        rows: rows of the matrices a step works on, as the machine's caches see them.
         width: their columns.
+        operations: of dense products.
+        moved_bytes: read or written, each array once for each pass over it that cannot be avoided.
     """
     torch.set_float32_matmul_precision("high")
     rows = max(rows, 1024)
-    table = torch.randn(rows, width, device=device)
-    weight = torch.randn(width, width, device=device)
-    index = torch.randint(rows, (max(rows, 1 << 17),), device=device)
-    out, picked = torch.empty_like(table), torch.empty(index.numel(), width, device=device)
-    with reused():
-        product = _best(lambda: torch.mm(table, weight, out=out), device)
-        copy = _best(lambda: out.copy_(table), device)
-        fetch = _best(lambda: torch.index_select(table, 0, index, out=picked), device)
-    size = 4 * rows * width
-    return {
-        "operations_per_second": 2 * rows * width * width / product,
-        "bytes_per_second": 2 * size / copy,
-        "fetched_bytes_per_second": 4 * index.numel() * width / fetch,
-    }
-
-
-def over_rates(counted: dict[str, float], measured: dict[str, float]) -> dict[str, Any]:
-    """The floor: what was counted over what was measured, one after the other."""
-    seconds = (
-        counted["operations"] / measured["operations_per_second"]
-        + counted["streamed_bytes"] / measured["bytes_per_second"]
-        + counted["fetched_bytes"] / measured["fetched_bytes_per_second"]
-    )
-    return {"seconds": seconds, **counted, **measured}
+    table, weight = torch.randn(rows, width, device=device), torch.randn(width, width, device=device)
+    out = torch.empty_like(table)
+    product = _best(lambda: torch.mm(table, weight, out=out), device)
+    copy = _best(lambda: out.copy_(table), device)
+    rate, bandwidth = 2 * rows * width * width / product, 2 * 4 * rows * width / copy
+    seconds = operations / rate + moved_bytes / bandwidth
+    counted = {"operations": operations, "moved_bytes": moved_bytes}
+    return {"seconds": seconds, **counted, "operations_per_second": rate, "bytes_per_second": bandwidth}
 
 
 def _best(run: Callable[[], object], device: torch.device) -> float:

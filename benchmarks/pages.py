@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,30 @@ def short_table() -> str:
     return "\n".join(lines)
 
 
+def forms_table() -> str:
+    """Dense against sparse features, by density."""
+    found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("forms-*.json"))]
+    lines = ["| density | " + " | ".join(f"{r['hardware']}: dense / sparse, auto" for r in found) + " |", "|---" * (len(found) + 1) + "|"]
+    for rows in zip(*(r["rows"] for r in found), strict=True):
+        cells = [f"{milliseconds(r['dense'])} / {milliseconds(r['sparse'])}, {r['chosen']}" for r in rows]
+        lines.append(f"| {rows[0]['density']:.1%} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def precision_table() -> str:
+    """Accuracy by precision."""
+    record = json.loads((RESULTS / "precision.json").read_text())
+    scores: dict[tuple[str, str], list[float]] = {}
+    for run in record["runs"]:
+        scores.setdefault((run["set"], run["precision"]), []).extend(run["accuracies"])
+    sets, kinds = (list(dict.fromkeys(key[i] for key in scores)) for i in (0, 1))
+    lines = [f"| {record['hardware']}, {record['date']} | {' | '.join(kinds)} |", "|---" * (len(kinds) + 1) + "|"]
+    for name in sets:
+        cells = [f"{statistics.mean(scores[name, k]):.2f} ± {statistics.stdev(scores[name, k]):.2f}" for k in kinds]
+        lines.append(f"| {name} ({len(scores[name, kinds[0]])} scores each) | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def milliseconds(seconds: float) -> str:
     """Three digits: 1.51 ms, 638 ms, 8.18 s."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
@@ -84,7 +109,13 @@ def gibibytes(count: float) -> str:
     return f"{count / 2**30:.2f}"
 
 
-TABLES = {"speed": short_table, "steps": full_table, "profiles": profile_table}
+TABLES = {
+    "speed": short_table,
+    "steps": full_table,
+    "profiles": profile_table,
+    "forms": forms_table,
+    "precisions": precision_table,
+}
 PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
 
 

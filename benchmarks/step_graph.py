@@ -10,7 +10,6 @@ mask 5 %, float32 (tf32 products on a GPU, for both sides). The fast way is what
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import harness
@@ -22,7 +21,6 @@ from graphlatent.config import GraphSettings, resolve
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.sparse import SparseMatrix, to_dense
-from graphlatent.memory import reused
 from graphlatent.training.loop import Hooks
 from graphlatent.training.setup import set_up
 
@@ -134,10 +132,9 @@ def floor(graph: GraphData, device: torch.device) -> dict[str, Any]:
     assert graph.x is not None
     nodes, features, edges = graph.num_nodes, graph.x.shape[1], graph.num_edges + graph.num_nodes
     products = 5 * nodes * features * WIDTH + 3 * 2 * nodes * WIDTH**2 * (2 * LAYERS - 1)
-    arrays = 28 * 2 * LAYERS * nodes * WIDTH + 9 * nodes * features
-    fetched = 2 * 2 * (LAYERS - 1) * edges * WIDTH
-    counted = {"operations": 2.0 * products, "streamed_bytes": 4.0 * arrays, "fetched_bytes": 4.0 * fetched}
-    return harness.over_rates(counted, harness.rates(device, rows=BATCH * nodes // graph.num_graphs, width=WIDTH))
+    moved = 4.0 * (28 * 2 * LAYERS * nodes * WIDTH + 9 * nodes * features) + 8.0 * 2 * (LAYERS - 1) * edges
+    rows = 1 << 20 if device.type == "cuda" else 1 << 16  # of one mini-batch, a GPU would measure launches
+    return harness.floor(device, rows=rows, width=WIDTH, operations=2.0 * products, moved_bytes=moved)
 
 
 def one_way(name: str, way: str, device: torch.device, *, data: str | None, seconds: float) -> dict[str, Any]:
@@ -150,8 +147,7 @@ def one_way(name: str, way: str, device: torch.device, *, data: str | None, seco
         return harness.measure(lambda: general_epoch(graph, device), device, seconds=seconds)
     if way == "profile":
         return harness.profile(fast_epoch(graph, device, "tf32"))
-    with reused():
-        return harness.measure(lambda: fast_epoch(graph, device, "tf32"), device, seconds=seconds)
+    return harness.measure(lambda: fast_epoch(graph, device, "tf32"), device, seconds=seconds)
 
 
 def real(name: str, root: str) -> GraphData:
@@ -166,7 +162,8 @@ def main() -> None:
     options.add_argument("--sets", default="NCI1,COLLAB")
     args = options.parse_args()
     if args.way:
-        print(json.dumps(one_way(args.sets, args.way, torch.device(args.device), data=args.data, seconds=args.seconds)))
+        device = torch.device(args.device)
+        harness.answer(args.way, lambda way: one_way(args.sets, way, device, data=args.data, seconds=args.seconds))
         return
     names = {name: ["--sets", name] for name in args.sets.split(",")}
     ways = ["general", "fast", "floor"] + (["profile"] if args.profile else [])

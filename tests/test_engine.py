@@ -56,6 +56,45 @@ def test_shared_views_are_the_general_ones(sizes, depth, ratio, kind, sparse, ah
         torch.testing.assert_close(rows.masked_rows, plain.masked[-1][mask.rows], rtol=1e-9, atol=1e-9)
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    level=st.sampled_from(["node", "graph"]),
+    objective=st.sampled_from(["mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"]),
+    kind=st.sampled_from(["gcn", "gin"]),
+    depth=st.integers(1, 4),
+    decoder_layers=st.integers(1, 2),
+    sizes=st.lists(st.integers(1, 8), min_size=1, max_size=4),
+    sparse=st.booleans(),
+    weighted=st.booleans(),
+    density=st.sampled_from([0.0, 0.1, 0.5]),
+    ratio=st.sampled_from([0.01, 0.3, 1.0]),
+    reduction=st.sampled_from(["sum", "mean"]),
+    ahead=st.booleans(),
+    seed=st.integers(0, 9999),
+)
+def test_loss_and_gradient_are_the_general_ones(
+    level, objective, kind, depth, decoder_layers, sizes, sparse, weighted, density, ratio, reduction, ahead, seed
+):
+    values = {"objective": objective, "encoder": kind, "num_layers": depth, "decoder_layers": decoder_layers}
+    chosen = make_settings(level, mask_ratio=ratio, loss_reduction=reduction, **values)
+    graph = random_graph(sizes, seed=seed, weighted=weighted, one_hot=True, density=density)
+    graph = as_sparse(graph) if sparse else graph
+    model = double_model(chosen, 4, seed)
+    batch = double_batch(graph, model)
+    batch = with_constants(batch) if ahead else batch
+    mask = draw_mask(batch, chosen, generator=generator(seed))
+    found = []
+    for name in ("general", "auto"):
+        engine = choose_engine(model, dataclasses.replace(chosen, engine=name))
+        total = combine(compute(model, batch, mask, chosen, engine), alpha=chosen.alpha).total
+        found.append((total, torch.autograd.grad(total, list(model.parameters()), allow_unused=True)))
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-9, atol=1e-12)
+    scale = max(float(g.abs().max()) for g in found[0][1] if g is not None)
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        one, other = (torch.zeros(()) if g is None else g for g in (one, other))
+        torch.testing.assert_close(one.broadcast_to(other.shape), other, rtol=1e-7, atol=1e-9 * max(scale, 1e-6), check_dtype=False)
+
+
 def test_what_is_chosen():
     def chosen(level: str, **values: object) -> tuple[bool, bool, str]:
         wanted = make_settings(level, **values)

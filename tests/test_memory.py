@@ -1,54 +1,37 @@
-"""Memory that is used again."""
+"""Large arrays in huge pages."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from graphlatent import memory
-from graphlatent.memory import reused
-
+POLICY = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 FAULTS = """
-import resource, sys, torch
-from contextlib import nullcontext
-from graphlatent.memory import reused
+import resource
+import torch
+import graphlatent
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
-with reused() if sys.argv[1] == "reused" else nullcontext():
-    for i in range(6):
-        before = faults()
-        for _ in range(5):
-            torch.ones(20_000_000).add(1.0)  # 80 MB each
-        seen = faults() - before
+for _ in range(3):
+    before = faults()
+    for _ in range(5):
+        torch.ones(20_000_000).add(1.0)  # 80 MB each
+    seen = faults() - before
 print(seen)
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc gives memory back so eagerly")
-def test_pages_are_asked_for_once():
-    counts = {
-        way: int(subprocess.run([sys.executable, "-c", FAULTS, way], capture_output=True, text=True, check=True).stdout)
-        for way in ("reused", "plain")
-    }
-    assert counts["reused"] < 0.1 * counts["plain"]
+def page_faults(**environment: str) -> int:
+    own = {k: v for k, v in os.environ.items() if k != "THP_MEM_ALLOC_ENABLE"} | environment
+    return int(subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True, env=own).stdout)
 
 
-def test_nested_and_failing_uses_end_well():
-    def fail() -> None:
-        with reused(), reused():
-            assert memory._users in (0, 2)  # 0 where the C library is another
-            raise KeyError("inside")
-
-    with pytest.raises(KeyError):
-        fail()
-    assert memory._users == 0
-
-
-def test_another_c_library_is_left_alone(monkeypatch):
-    monkeypatch.setattr(memory, "_glibc", lambda: None)
-    with reused():
-        assert memory._users == 0
+@pytest.mark.skipif(not POLICY.exists() or "[madvise]" not in POLICY.read_text(), reason="the system does not leave it to programs")
+def test_arrays_are_made_of_few_pages_unless_the_user_says_otherwise():
+    assert page_faults() < 0.1 * page_faults(THP_MEM_ALLOC_ENABLE="0")

@@ -25,7 +25,7 @@ def sources(sizes, chosen, *, directed: bool = False, seed: int = 0, batch_size:
     model = double_model(chosen, 4, seed)
     everything = with_constants(double_batch(graph, model))
     wanted = num_masked(torch.diff(graph.ptr), ratio=chosen.mask_ratio, rounding=str(chosen.mask_rounding))
-    padded = PaddedBatches(everything, graph.ptr, batch_size=batch_size, wanted=wanted)
+    padded = PaddedBatches(everything, graph.ptr, batch_size=batch_size, wanted=wanted, mask_ratio=chosen.mask_ratio)
     return model, padded, GraphBatches(everything, graph.ptr, batch_size=batch_size)
 
 

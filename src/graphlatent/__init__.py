@@ -12,7 +12,10 @@ from graphlatent.data.tables import TableOptions
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import GraphLatentError, GraphLatentWarning
 from graphlatent.estimator import GraphLaGraph, NodeLaGraph
+from graphlatent.memory import ask_for_huge_pages
 from graphlatent.training.runfolder import RunFolder
+
+ask_for_huge_pages()
 
 __all__ = [
     "Embeddings",

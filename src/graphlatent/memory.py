@@ -1,54 +1,15 @@
-"""Memory that is used again instead of being given back and asked for again.
+"""Large arrays in huge pages.
 
-A training step makes and frees the same large arrays over and over. On Linux, glibc gives a large array back to the system as soon as it
-is freed; the next one is then made of new pages, which the system must fill with zeros one by one, and that can take longer than the
-arithmetic. `reused` keeps freed memory while it lasts and gives it back at the end.
+A training step makes and frees the same large arrays over and over. On Linux every new one is made of new pages, which the system fills with
+zeros one by one, 4 KiB at a time, and that can take as long as the arithmetic. With pages of 2 MiB it hardly counts. torch asks the system for
+them where an environment variable of its own says so; it reads it when it makes its first array.
 """
 
 from __future__ import annotations
 
-import ctypes
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
-
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of <malloc.h>
-_DEFAULT_TRIM, _DEFAULT_MMAPS = 128 * 1024, 65536
-_lock = threading.Lock()
-_users = 0
+import os
 
 
-@cache
-def _glibc() -> ctypes.CDLL | None:
-    if not sys.platform.startswith("linux"):
-        return None
-    try:
-        library = ctypes.CDLL(None)
-        return library if hasattr(library, "mallopt") and hasattr(library, "gnu_get_libc_version") else None
-    except OSError:
-        return None
-
-
-@contextmanager
-def reused() -> Iterator[None]:
-    """Keep freed memory for the next array while this lasts; afterwards give it back. Does nothing where the C library is not glibc."""
-    global _users
-    library = _glibc()
-    if library is None:
-        yield
-        return
-    with _lock:
-        _users += 1
-        library.mallopt(_MMAP_MAX, 0)
-        library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
-    try:
-        yield
-    finally:
-        with _lock:
-            _users -= 1
-            if _users == 0:
-                library.mallopt(_MMAP_MAX, _DEFAULT_MMAPS)
-                library.mallopt(_TRIM_THRESHOLD, _DEFAULT_TRIM)
-                library.malloc_trim(0)
+def ask_for_huge_pages() -> None:
+    """Let torch ask for huge pages, unless the user has said otherwise. Without effect once torch has made an array."""
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

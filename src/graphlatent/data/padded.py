@@ -78,16 +78,17 @@ class PaddedBatches:
         everything: the training set, with what `with_constants` made ahead.
         ptr: where each graph's nodes begin, int64 [graphs + 1].
         batch_size: B.
-        wanted: how many nodes of each graph are masked, int64 [graphs].
+        wanted: how many nodes of each graph are masked, int64 [graphs]: at most `mask_ratio` of them and one more.
+        mask_ratio: see there.
     """
 
-    def __init__(self, everything: Batch, ptr: Tensor, *, batch_size: int, wanted: Tensor) -> None:
+    def __init__(self, everything: Batch, ptr: Tensor, *, batch_size: int, wanted: Tensor, mask_ratio: float) -> None:
         structure, device = everything.structure, everything.graph_id.device
         assert isinstance(structure, SparseMatrix)
         assert everything.row_energy is not None
         self.num_graphs, self.batch_size, self.device = everything.num_graphs, batch_size, device
         self.sizes = torch.diff(ptr).cpu()
-        self.ratio = float((wanted.cpu() / self.sizes.clamp(min=1)).max()) if self.num_graphs else 0.0
+        self.mask_ratio = mask_ratio
         # One more graph, without nodes, fills up the last mini-batch; one more node, without edges, is what padding is made of.
         self.ptr = torch.cat([ptr, ptr[-1:]]).to(device)
         self.wanted = torch.cat([wanted, wanted.new_zeros(1)]).to(device)
@@ -122,8 +123,7 @@ class PaddedBatches:
         shift = torch.where(real, (end - size - self.ptr[index])[graph], 0)
         nodes = torch.where(real, slot - shift, self.num_nodes)
         masked = self.wanted[index]
-        # at most ratio * |V_i| + 1 of a graph are masked
-        chosen, place, used = _spread_out(masked, index.numel() + math.ceil(self.ratio * num_rows))
+        chosen, place, used = _spread_out(masked, index.numel() + math.ceil(self.mask_ratio * num_rows))
         place = (end - size)[chosen] + place - (torch.cumsum(masked, 0) - masked)[chosen]
         weight = torch.where(real, (1.0 / size.clamp(min=1).to(self.x.dtype))[graph], 0.0)
         padding = Padding(rows=end[-1], graphs=(index < self.num_graphs).sum(), masked=masked.sum(), row_weight=weight)

@@ -19,7 +19,6 @@ from graphlatent.config import Settings
 from graphlatent.data.batches import BatchSource
 from graphlatent.engine import choose_engine
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
-from graphlatent.memory import reused
 from graphlatent.nn.model import LaGraphModel
 from graphlatent.reconstruction import SAFE_RATIO
 from graphlatent.training.history import History
@@ -93,7 +92,7 @@ class Training:
         """Train to the last epoch, or until the loss stops improving. Returns the history."""
         hooks = hooks or Hooks()
         self.model.train()
-        with torch.enable_grad(), matmul_precision(self.settings.precision), reused():
+        with torch.enable_grad(), matmul_precision(self.settings.precision):
             while self.epoch < self.settings.epochs and not self._out_of_patience():
                 self.run_epoch(hooks)
             self._collect(hooks)

@@ -92,7 +92,8 @@ def _batches(everything: Batch, graph: GraphData, settings: Settings, model: LaG
         even = engine.share and engine.how != "output" and settings.objective == "mse-embed" and isinstance(everything.x, Tensor)
         if even and usable(everything.graph_id):
             wanted = num_masked(torch.diff(graph.ptr), ratio=settings.mask_ratio, rounding=str(settings.mask_rounding))
-            return PaddedBatches(everything, graph.ptr, batch_size=settings.batch_size, wanted=wanted)
+            size, ratio = settings.batch_size, settings.mask_ratio
+            return PaddedBatches(everything, graph.ptr, batch_size=size, wanted=wanted, mask_ratio=ratio)
         return GraphBatches(everything, graph.ptr, batch_size=settings.batch_size)
     assert isinstance(settings, NodeSettings)
     if settings.batching == "full":

@@ -31,9 +31,9 @@ def training_step(
     mask = draw_mask(batch, settings, generator=generator)
     sums = compute(model, batch, mask, settings, engine)
     loss = combine(sums, alpha=settings.alpha)
-    optimizer.zero_grad(set_to_none=True)
     loss.total.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
+    optimizer.zero_grad(set_to_none=True)  # now, so that nothing of this step lies in the way of the next one's large arrays
     ratio = torch.ones_like(loss.total)
     if engine.how != "output" and batch.row_energy is not None:
         energy = (batch.row_energy * row_weights(batch, mean=settings.loss_reduction == "mean")).sum()

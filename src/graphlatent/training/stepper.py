@@ -49,6 +49,7 @@ class Stepper:
         self.model, self.settings, self.optimizer, self.generator, self.capture = model, settings, optimizer, generator, capture
         self.parameter = next(model.parameters())
         self.pool: Any = None  # captured steps run one after the other, so they share their memory
+        self.stream: torch.cuda.Stream | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -74,11 +75,12 @@ class Stepper:
 
     def _beside(self, batches: BatchSource, index: Tensor, kind: int, engine: Engine) -> Tensor:
         """A step on a stream of its own, as capturing asks for before it begins."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        if self.stream is None:  # one for all: each comes with work space of its own
+            self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
             terms = self._step(batches.cut(index, kind), engine)
-        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.current_stream().wait_stream(self.stream)
         return terms
 
     def _captured_step(self, batches: BatchSource, index: Tensor, kind: int, engine: Engine) -> _Captured:
@@ -86,7 +88,7 @@ class Stepper:
         torch.cuda.empty_cache()  # a captured step has memory of its own
         graph, place = torch.cuda.CUDAGraph(), index.clone()
         graph.register_generator_state(self.generator)
-        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
             terms = self._step(batches.cut(place, kind), engine)
         self.pool = graph.pool()
         return _Captured(graph, place, terms)
