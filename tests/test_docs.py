@@ -28,9 +28,11 @@ def test_the_table_of_the_defaults_is_its_records():
     assert between((ROOT / "docs" / "defaults.md").read_text()) == page.strip()
 
 
-def test_the_table_of_the_step_is_its_records():
-    page = load(ROOT / "benchmarks" / "step_node.py").page(sorted((ROOT / "benchmarks" / "results").glob("step_node-*.json")))
-    assert between((ROOT / "benchmarks" / "README.md").read_text()) == page.strip()
+@pytest.mark.parametrize("name", ["README.md", "benchmarks/README.md"])
+def test_the_tables_of_speed_are_their_records(name):
+    text = (ROOT / name).read_text()
+    assert load(ROOT / "benchmarks" / "pages.py").filled(text) == text
+    assert "<!-- speed -->" in text or "<!-- steps -->" in text
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ def node_graph(kind: str):
 
 
 def curve(graph, cls=NodeLaGraph, **values):
-    return np.array(cls(**{"hidden_dim": 32, "epochs": 45, "device": "cuda", **values}).fit(graph).history_.loss)
+    form = "dense" if isinstance(graph.x, torch.Tensor) else "sparse"  # as it comes
+    return np.array(cls(**{"hidden_dim": 32, "epochs": 45, "device": "cuda", "features": form, **values}).fit(graph).history_.loss)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "weighted", "directed"])
@@ -35,7 +36,7 @@ def test_fast_and_general_draw_and_learn_the_same(kind, values):
     np.testing.assert_allclose(fast, general, rtol=2e-3)
 
 
-def run(capture: bool, monkeypatch, **values):
+def run(capture: bool, monkeypatch, graph, **values):
     original = Training.__init__
 
     def init(self, *args, **kwargs):
@@ -43,14 +44,30 @@ def run(capture: bool, monkeypatch, **values):
         self.stepper.capture = capture
 
     monkeypatch.setattr(Training, "__init__", init)
-    return curve(node_graph("dense"), **values)
+    return curve(graph, **values)
 
 
 @pytest.mark.parametrize(
     "values", [{}, {"schedule": "cosine", "weight_decay": 1e-3}, {"precision": "bf16"}, {"steps_per_epoch": 3}], ids=str
 )
-def test_captured_steps_are_the_same_steps(values, monkeypatch):
-    np.testing.assert_allclose(run(True, monkeypatch, **values), run(False, monkeypatch, **values), rtol=1e-4)
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_captured_steps_are_the_same_steps(kind, values, monkeypatch):
+    captured, plain = (run(capture, monkeypatch, node_graph(kind), **values) for capture in (True, False))
+    np.testing.assert_allclose(captured, plain, rtol=1e-4)
+
+
+@pytest.mark.parametrize("values", [{}, {"decoder_layers": 1, "readout": "mean"}, {"encoder": "gcn"}], ids=str)
+def test_captured_mini_batches_are_the_same(values, monkeypatch):
+    graph = random_graph([5, 4, 3, 6, 2, 7, 4, 3, 5, 6, 1], one_hot=True)
+    captured, plain = (run(capture, monkeypatch, graph, cls=GraphLaGraph, batch_size=4, **values) for capture in (True, False))
+    np.testing.assert_allclose(captured, plain, rtol=1e-3)
+
+
+@pytest.mark.parametrize("objective", ["mse-output", "ce-embed", "ce-output", "denoise"])
+@pytest.mark.parametrize("cls", [NodeLaGraph, GraphLaGraph])
+def test_every_objective_in_bf16(cls, objective):
+    graph = random_graph([12, 9, 11], num_features=6, one_hot=True)
+    assert np.isfinite(curve(graph, cls, precision="bf16", objective=objective, epochs=5)).all()
 
 
 def test_captured_steps_change_to_blocks_and_go_on():

@@ -19,8 +19,20 @@ if not GPU:
 pytest.importorskip("triton", reason="needs Triton, which comes with PyTorch's CUDA builds")
 DEVICE = torch.device("cuda" if GPU else "cpu")
 
+from graphlatent.kernels import try_out  # noqa: E402
 from graphlatent.kernels.norm import activate_norm, activate_norm_backward  # noqa: E402
 from graphlatent.kernels.spmm import spmm  # noqa: E402
+
+
+def test_trying_out():
+    assert try_out(DEVICE)
+
+
+@pytest.mark.parametrize("slope", [None, 0.25])
+def test_what_is_not_a_number_stays_so(slope):
+    z = torch.tensor([[float("nan"), 1.0], [2.0, -1.0]], device=DEVICE)
+    out, _, _ = activate_norm(z, None if slope is None else torch.tensor([slope], device=DEVICE), None, None, eps=0.0, limit=None)
+    assert bool(torch.isnan(out[0, 0])) and not bool(torch.isnan(out[:, 1]).any())
 
 
 def random_matrix(rows: int, columns: int, *, density: float, seed: int) -> tuple[SparseMatrix, Tensor]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from graphlatent.config import GraphSettings, Settings
 from graphlatent.data.batches import Batch
+from graphlatent.kernels import usable
 from graphlatent.masking import MaskedView
 from graphlatent.nn.decoders import MLPDecoder
 from graphlatent.nn.model import LaGraphModel
@@ -49,7 +50,7 @@ def choose_engine(model: LaGraphModel, settings: Settings) -> Engine:
         rows_only = row_wise and (settings.invariance_on == "masked" or settings.objective == "denoise")
     squared = settings.objective in ("mse-embed", "mse-output")
     share = can_share(model)
-    low = torch.bfloat16 if settings.precision == "bf16" and next(model.parameters()).is_cuda else None
+    low = torch.bfloat16 if settings.precision == "bf16" and usable(next(model.parameters())) else None
     return Engine(share=share, rows_only=share and rows_only, how="gram" if squared and linear_end else "output", dtype=low)
 
 

@@ -148,3 +148,46 @@ class TestHistory:
     def test_empty(self):
         assert History.from_tensor(History().to_tensor()) == History()
         assert History().to_csv() == "epoch,loss,reconstruction,invariance,lr\n"
+
+
+class TestLossesLookedAtNowAndThen:
+    """On a GPU the loss is looked at every few epochs only; the same loop on a CPU."""
+
+    def rarely(self, **values) -> Training:
+        training = make_training("node", "full", sizes=(12,), epochs=20, **values)
+        training.sample_every = 7
+        return training
+
+    def test_nothing_else_changes(self):
+        often, rarely = make_training("node", "full", sizes=(12,), epochs=20), self.rarely()
+        seen: list[int] = []
+        often.run()
+        rarely.run(Hooks(on_epoch=lambda progress: seen.append(progress.epoch)))
+        check_same_bits(often, rarely)
+        assert seen == list(range(1, 21))
+
+    def test_taken_up_between_two_looks(self):
+        whole, snapshots = self.rarely(), []
+        whole.run(Hooks(save_due=lambda: True, save=snapshots.append))
+        for snapshot in snapshots:
+            other = self.rarely(random_state=5)
+            for _ in range(3):  # what it did before is forgotten
+                other.run_epoch(Hooks())
+            other.restore(snapshot)
+            other.run()
+            check_same_bits(whole, other)
+
+    def test_a_failing_hook_loses_no_epoch(self):
+        training = self.rarely()
+        seen: list[int] = []
+
+        def fail_once(progress) -> None:
+            seen.append(progress.epoch)
+            if progress.epoch == 3:
+                raise KeyError("once")
+
+        with pytest.raises(KeyError):
+            training.run(Hooks(on_epoch=fail_once))
+        training.run(Hooks(on_epoch=fail_once))
+        assert seen == list(range(1, 21))
+        assert len(training.history) == 20

@@ -15,6 +15,7 @@ from graphlatent.data.sparse import SparseMatrix
 from graphlatent.errors import ConfigError, GraphLatentWarning
 from graphlatent.training import setup
 from graphlatent.training.setup import as_form, choose_form, set_up
+from graphlatent.training.stepper import matmul_precision
 
 CPU = torch.device("cpu")
 
@@ -39,11 +40,11 @@ def test_the_rule_can_be_overridden_and_minds_memory(monkeypatch):
     rule = {"hidden_dim": 8, "stored_edges": 100, "device": CPU}
     assert choose_form(x, "auto", **rule) == "dense"
     assert choose_form(x, "sparse", **rule) == "sparse"
-    monkeypatch.setitem(setup._DENSE_BYTES, "cpu", 20 * 50)
+    monkeypatch.setattr(setup, "_DENSE_BYTES", 20 * 50)
     assert choose_form(x, "auto", **rule) == "sparse"
     assert choose_form(x.to_dense(), "auto", **rule) == "dense"  # it is there already
     thin = features(20, 5000, 1)
-    monkeypatch.setitem(setup._DENSE_BYTES, "cpu", 1 << 30)
+    monkeypatch.setattr(setup, "_DENSE_BYTES", 1 << 30)
     assert choose_form(thin, "auto", **rule) == "sparse"
     assert choose_form(thin, "auto", **rule, mini_batches=True) == "dense"
 
@@ -88,7 +89,19 @@ class TestPrecision:
         with pytest.raises(ConfigError, match="built-in encoder"):
             NodeLaGraph(precision="bf16", engine="general").fit(random_graph([5]))
 
-    def test_torchs_own_setting_is_left_as_it_was(self):
+    def test_torchs_own_setting_is_left_alone(self):
         before = torch.get_float32_matmul_precision()
         NodeLaGraph(hidden_dim=4, epochs=1, device="cpu").fit(random_graph([5]))
         assert torch.get_float32_matmul_precision() == before
+
+    @pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="a newer switch of torch")
+    def test_torchs_newer_switch_is_no_obstacle(self):
+        before = torch.backends.cuda.matmul.fp32_precision
+        torch.backends.cuda.matmul.fp32_precision = "tf32"  # from here on torch refuses its older switch
+        try:
+            NodeLaGraph(hidden_dim=4, epochs=1, device="cpu").fit(random_graph([5]))
+            with matmul_precision("fp32", torch.device("cuda")):
+                assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+            assert torch.backends.cuda.matmul.fp32_precision == "tf32"
+        finally:
+            torch.backends.cuda.matmul.fp32_precision = before

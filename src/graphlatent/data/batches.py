@@ -301,4 +301,4 @@ def ranges(begin: Tensor, end: Tensor) -> Tensor:
 def _moved(rows: SparseMatrix, shift_of_row: Tensor, symmetric: bool) -> SparseMatrix:
     """A slice of a block-diagonal matrix, its columns renumbered to the slice."""
     col = rows.col + torch.repeat_interleave(shift_of_row, torch.diff(rows.crow), output_size=rows.nnz)
-    return SparseMatrix(rows.crow, col, rows.value, (rows.shape[0], rows.shape[0]), symmetric)
+    return SparseMatrix(rows.crow, col.to(rows.crow.dtype), rows.value, (rows.shape[0], rows.shape[0]), symmetric)

@@ -49,7 +49,8 @@ class MovedMatrix(SparseMatrix):
         """The same matrix, cut out."""
         cut = self.source.rows(self.nodes)
         count = torch.diff(cut.crow)
-        return SparseMatrix(cut.crow, cut.col + torch.repeat_interleave(self.shift, count), cut.value, self.shape, self.symmetric)
+        col = (cut.col + torch.repeat_interleave(self.shift, count)).to(cut.crow.dtype)
+        return SparseMatrix(cut.crow, col, cut.value, self.shape, self.symmetric)
 
     def rows(self, index: Tensor) -> SparseMatrix:
         """The matrix of the rows `index` [R], in that order."""

@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphlatent.kernels import on_its_device
+
 _ROWS, _COLUMNS = 32, 64
 
 
@@ -22,7 +24,7 @@ def _load(z, row, columns, slope, limit, width, HAS_SLOPE: tl.constexpr):
     """z, act(z) and which entries there are, of a tile."""
     there = (row < limit)[:, None] & (columns < width)[None, :]
     value = tl.load(z + row[:, None] * width + columns[None, :], mask=there, other=0.0).to(tl.float32)
-    act = tl.where(value > 0, value, value * slope) if HAS_SLOPE else tl.maximum(value, 0.0)
+    act = tl.where(value > 0, value, value * slope) if HAS_SLOPE else tl.where(value < 0, 0.0, value)
     return value, act, there
 
 
@@ -158,6 +160,7 @@ def _backward(
     tl.store(d_z + place, g, mask=(row < num_rows)[:, None] & inside[None, :])
 
 
+@on_its_device
 def activate_norm(
     z: Tensor, slope: Tensor | None, gamma: Tensor | None, beta: Tensor | None, *, eps: float, limit: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
@@ -179,6 +182,7 @@ def activate_norm(
     return out, mean, rstd
 
 
+@on_its_device
 def activate_norm_backward(
     grad: Tensor, z: Tensor, slope: Tensor | None, gamma: Tensor | None, mean: Tensor | None, rstd: Tensor | None, *, limit: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:

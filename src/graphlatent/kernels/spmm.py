@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from graphlatent.kernels import on_its_device
+
 _CACHE = 40 << 20  # bytes of a dense factor that stay in the GPU's cache (H200: 50 MiB)
 
 
@@ -83,6 +85,7 @@ def _placed(
     tl.store(out + i * width + columns, total, mask=inside)
 
 
+@on_its_device
 def spmm(
     crow: Tensor,
     col: Tensor,

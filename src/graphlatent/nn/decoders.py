@@ -47,7 +47,8 @@ class MLPDecoder(nn.Module):
         return torch.relu(out) if self.relu_output else out
 
     def body(self, hidden: Tensor) -> Tensor:
-        """All but the last linear layer, [N, H]."""
+        """All but the last linear layer, [N, H], in the decoder's own precision."""
+        hidden = hidden.to(self.linears[0].weight.dtype)  # type: ignore[arg-type]
         for linear, norm in zip(self.linears, self.norms, strict=False):
             hidden = norm(torch.relu(linear(hidden)))
         return hidden

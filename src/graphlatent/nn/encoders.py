@@ -173,7 +173,7 @@ class CustomEncoder(nn.Module):
         """The module's output, as the only layer."""
         if isinstance(structure, SparseMatrix):
             raise TypeError("a custom encoder takes an EdgeList")
-        dense = to_dense(x)
+        dense = to_dense(x).contiguous()
         out = self.module(dense, structure.edge_index, structure.edge_weight)
         if not isinstance(out, Tensor) or out.ndim != 2 or out.shape[0] != dense.shape[0]:
             got = f"shape {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__

@@ -47,7 +47,7 @@ def relu_norm(x: Tensor, norm: BatchNorm, *, limit: Tensor | None = None) -> Ten
 
 
 def decoder_body(decoder: MLPDecoder, hidden: Tensor, *, limit: Tensor | None = None) -> Tensor:
-    """All but the last linear layer of a decoder, [N, H], in the decoder's own precision."""
+    """All but the last linear layer of a decoder, [N, H]; of a deep one in the decoder's own precision."""
     for linear, norm in zip(decoder.linears, decoder.norms, strict=False):
         assert isinstance(norm, BatchNorm)
         hidden = relu_norm(linear(hidden.to(norm.weight.dtype)), norm, limit=limit)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -20,6 +21,7 @@ from graphlatent.data.batches import BatchSource
 from graphlatent.engine import choose_engine
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
 from graphlatent.nn.model import LaGraphModel
+from graphlatent.objective import Reconstruct
 from graphlatent.reconstruction import SAFE_RATIO
 from graphlatent.training.history import History
 from graphlatent.training.stepper import Stepper, make_optimizer, matmul_precision, set_learning_rate
@@ -52,7 +54,7 @@ class Hooks:
     """What the loop tells and asks while it runs.
 
     Args:
-        on_epoch: called after every epoch.
+        on_epoch: called for every epoch, once its loss is known: on a GPU for up to SAMPLE_EVERY of them at a time.
         save_due: asked after every step whether a snapshot should be saved now.
         save: gets the snapshot.
         stop_requested: asked after every step; True saves and stops with `TrainingInterrupted`.
@@ -75,7 +77,7 @@ class Training:
     """One run: model, optimiser, generators, position and history."""
 
     def __init__(self, model: LaGraphModel, batches: BatchSource, settings: Settings, *, device: torch.device) -> None:
-        self.model, self.batches, self.settings = model, batches, settings
+        self.model, self.batches, self.settings, self.device = model, batches, settings, device
         self.optimizer = make_optimizer(model, settings)
         self.plan_generator = seeded(settings.random_state, 1)
         self.mask_generator = seeded(settings.random_state, 2, device)
@@ -92,12 +94,17 @@ class Training:
         """Train to the last epoch, or until the loss stops improving. Returns the history."""
         hooks = hooks or Hooks()
         self.model.train()
-        with torch.enable_grad(), matmul_precision(self.settings.precision):
+        with torch.enable_grad(), matmul_precision(self.settings.precision, self.device), self._on_device():
             while self.epoch < self.settings.epochs and not self._out_of_patience():
                 self.run_epoch(hooks)
             self._collect(hooks)
+        self.stepper.forget()
         self.model.eval()
         return self.history
+
+    def _on_device(self) -> AbstractContextManager[object]:
+        """The GPU that is trained on is the current one: streams and captured steps are made there."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def run_epoch(self, hooks: Hooks) -> None:
         """One pass over the training data."""
@@ -120,7 +127,7 @@ class Training:
 
     def _collect(self, hooks: Hooks) -> float:
         """Put the epochs that wait into the history: the one place where the host waits for the device. Returns the last one's ratio."""
-        waiting, self.waiting = self.waiting, []
+        waiting = list(self.waiting)
         if not waiting:
             return 1.0
         tables = torch.cat([terms for terms, _ in waiting]).to("cpu", torch.float64).split([len(terms) for terms, _ in waiting])  # type: ignore[no-untyped-call]
@@ -128,13 +135,16 @@ class Training:
             self._check_finite(table, len(self.history) + 1)
             loss, reconstruction, invariance, _ = table.mean(0).tolist()
             self.history.append(loss, reconstruction, invariance, lr)
+            self.waiting.pop(0)
             hooks.on_epoch(Progress(len(self.history), self.settings.epochs, loss, reconstruction, invariance))
         return float(tables[-1][:, 3].min())
 
     def _guard(self, well_reconstructed: bool) -> None:
         """Form residuals in blocks where the Gram identity would subtract almost equal numbers; back where it would not."""
-        if self.engine.how != "output":
-            self.engine = replace(self.engine, how="blocks" if well_reconstructed else "gram")
+        how: Reconstruct = "blocks" if well_reconstructed else "gram"
+        if self.engine.how not in ("output", how):
+            self.engine = replace(self.engine, how=how)
+            self.stepper.forget()
 
     def _save_or_stop(self, hooks: Hooks) -> None:
         stop = hooks.stop_requested()
@@ -202,7 +212,7 @@ class Training:
         self.stepper.forget()
         self.plan_state = tensors["plan_state"]
         self.mask_generator.set_state(tensors["mask_state"])
-        self.history = History.from_tensor(tensors["history"])
+        self.history, self.waiting = History.from_tensor(tensors["history"]), []
         device = next(self.model.parameters()).device
         self.terms = [row.to(device) for row in tensors["terms"]]
         self.epoch, self.step = int(position["epoch"]), int(position["step"])

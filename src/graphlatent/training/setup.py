@@ -23,7 +23,7 @@ from graphlatent.training.loop import Training, seeded
 
 DENSE_ADVANTAGE = {"cpu": 10.0, "cuda": 40.0}
 """How many multiplications a dense product makes in the time of one of a sparse product, by kind of device (benchmarks/README.md)."""
-_DENSE_BYTES = {"cpu": 1 << 30, "cuda": 8 << 30}  # features larger than this are not made dense
+_DENSE_BYTES = 1 << 30  # features larger than this are not made dense on a CPU
 
 
 def set_up(graph: GraphData, settings: Settings, *, device: torch.device) -> tuple[Training, Batch]:
@@ -35,14 +35,14 @@ def set_up(graph: GraphData, settings: Settings, *, device: torch.device) -> tup
         device: where to train.
     """
     assert graph.x is not None
-    if settings.precision == "bf16" and device.type == "cpu":
-        warnings.warn("precision='bf16' needs a GPU: computing in float32 here.", GraphLatentWarning, stacklevel=4)
     if isinstance(settings.encoder, nn.Module):  # trained on a copy: fit never changes what it was given
         settings = dataclasses.replace(settings, encoder=copy.deepcopy(settings.encoder))
     model = build_model(settings, in_dim=graph.x.shape[1], generator=seeded(settings.random_state, 0)).to(
         device=device, dtype=torch.float32
     )
     engine = choose_engine(model, settings)
+    if settings.precision == "bf16" and engine.dtype is None:
+        warnings.warn("precision='bf16' needs a GPU and Triton: computing in float32 here.", GraphLatentWarning, stacklevel=4)
     if engine.share:
         stored = graph.num_edges + graph.num_nodes
         mini = isinstance(settings, GraphSettings)
@@ -68,7 +68,9 @@ def choose_form(
     if wanted != "auto":
         return wanted
     rows, width = x.shape
-    if 4 * rows * width > _DENSE_BYTES.get(device.type, 1 << 30):
+    # On a GPU a quarter of what is free: there may be four of them, x and A @ X of all graphs, and both once more with padding.
+    limit = torch.cuda.mem_get_info(device)[0] // 16 if device.type == "cuda" else _DENSE_BYTES
+    if 4 * rows * width > limit:
         return "sparse" if isinstance(x, SparseMatrix) else "dense"
     stored = x.nnz if isinstance(x, SparseMatrix) else int(torch.count_nonzero(x))
     advantage = DENSE_ADVANTAGE.get(device.type, 10.0)

@@ -48,14 +48,19 @@ class Stepper:
     ) -> None:
         self.model, self.settings, self.optimizer, self.generator, self.capture = model, settings, optimizer, generator, capture
         self.parameter = next(model.parameters())
-        self.pool: Any = None  # captured steps run one after the other, so they share their memory
+        self.captured: dict[tuple[int, Engine], _Captured] = {}
         self.stream: torch.cuda.Stream | None = None
         self.forget()
 
     def forget(self) -> None:
-        """Drop what was captured: the optimiser's state is about to be, or was, replaced."""
-        self.captured: dict[tuple[int, Engine], _Captured] = {}
+        """Drop what was captured, and its memory: it will not be replayed any more."""
+        if self.captured:
+            torch.cuda.synchronize(self.parameter.device)
+        self.captured = {}
         self.seen: Counter[tuple[int, Engine]] = Counter()
+        self.pool: Any = None  # captured steps run one after the other, so they share their memory
+        if self.parameter.is_cuda:
+            torch.cuda.empty_cache()
 
     def __call__(self, batches: BatchSource, index: Tensor, engine: Engine) -> Tensor:
         """The step `index` of a plan: (loss, reconstruction, invariance, ratio), [4], as `training_step` returns it."""
@@ -112,7 +117,7 @@ def make_optimizer(model: LaGraphModel, settings: Settings) -> torch.optim.Adam:
     """Adam, all parameters in one kernel; on a GPU its step count and learning rate live there, so that a step can be captured."""
     parameters = list(model.parameters())
     on_gpu = usable(parameters[0])
-    lr: float | Tensor = torch.tensor(settings.lr, device=parameters[0].device) if on_gpu else settings.lr
+    lr: float | Tensor = torch.tensor(settings.lr, dtype=torch.float32, device=parameters[0].device) if on_gpu else settings.lr
     plain = all(p.dtype in (torch.float32, torch.float64) and p.device.type in ("cpu", "cuda") for p in parameters)
     return torch.optim.Adam(parameters, lr=lr, weight_decay=settings.weight_decay, fused=plain, capturable=on_gpu)
 
@@ -127,11 +132,17 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
 
 
 @contextmanager
-def matmul_precision(precision: str) -> Iterator[None]:
+def matmul_precision(precision: str, device: torch.device) -> Iterator[None]:
     """Let float32 products on a GPU use TF32 where the setting allows it, while this lasts."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+    if device.type != "cuda":
+        yield
+        return
+    backend: Any = torch.backends.cuda.matmul
+    newer = hasattr(backend, "fp32_precision")  # torch refuses to have its older and its newer switch mixed
+    name, values = ("fp32_precision", ("ieee", "tf32")) if newer else ("allow_tf32", (False, True))
+    before = getattr(backend, name)
+    setattr(backend, name, values[precision != "fp32"])
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        setattr(backend, name, before)
