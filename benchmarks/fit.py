@@ -26,9 +26,8 @@ def main() -> None:
     model = NodeLaGraph(epochs=args.epochs, engine=args.engine, device=args.device).fit(graph)
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
-        f"{args.set}, engine={args.engine}, {args.epochs} steps: {seconds:.1f} s, peak resident set {peak:.2f} GiB, {model.history_.loss[-1]=:.4f}"
-    )
+    what = f"{args.set}, engine={args.engine}, {args.epochs} steps"
+    print(f"{what}: {seconds:.1f} s, peak resident set {peak:.2f} GiB, last loss {model.history_.loss[-1]:.4f}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def on_its_device(function: Callable[Concatenate[Tensor, Rest], Result]) -> Call
     """Makes the GPU of the first argument the current one while `function` runs: that is where Triton launches."""
 
     @wraps(function)
-    def run(tensor: Tensor, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
+    def run(tensor: Tensor, /, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
         with torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext():
             return function(tensor, *args, **kwargs)
 
