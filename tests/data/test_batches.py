@@ -103,3 +103,11 @@ def test_full_batches_repeat_the_same_batch():
 def test_features_must_be_encoded_first():
     with pytest.raises(ValueError, match="encode the features"):
         full_batch(dataclasses.replace(random_graph([3]), x=None), prepare=plain, device=CPU)
+
+
+def test_steps_of_free_shapes_have_no_kind():
+    graph = random_graph([3, 4])
+    batches = GraphBatches(full_batch(graph, prepare=lambda edges: edges, device=torch.device("cpu")), graph.ptr, batch_size=1)
+    assert batches.kind(torch.tensor([0])) is None
+    with pytest.raises(TypeError, match="one by one"):
+        batches.cut(torch.tensor([0]), 0)

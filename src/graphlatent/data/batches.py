@@ -195,9 +195,9 @@ class FreeShapes:
     def kind(self, index: Tensor) -> None:
         """None: shapes are free."""
 
-    def cut(self, index: Tensor, kind: int) -> Batch:
-        """Never asked for."""
-        raise NotImplementedError
+    def cut(self, index: Tensor, kind: int) -> Batch:  # noqa: ARG002
+        """Never asked for: there is no kind."""
+        raise TypeError("steps whose shapes are free are taken one by one")
 
 
 class NodeBatches(FreeShapes):

@@ -92,10 +92,9 @@ class _Pick(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
         whole, some = grads
-        if some is None:
-            return whole, None
-        whole = some.new_zeros(ctx.shape) if whole is None else whole.contiguous()
-        return whole.index_add_(0, ctx.saved_tensors[0], some), None  # nothing else holds the gradient that comes in here
+        if some is not None:
+            whole = _writable(whole, some, ctx.shape).index_add_(0, ctx.saved_tensors[0], some)
+        return whole, None
 
 
 class _PickColumns(torch.autograd.Function):
@@ -108,11 +107,15 @@ class _PickColumns(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
         whole, some = grads
-        if some is None:
-            return whole, None
-        whole = some.new_zeros(ctx.shape) if whole is None else whole.contiguous()
-        whole[:, : some.shape[1]] += some
+        if some is not None:
+            whole = _writable(whole, some, ctx.shape)
+            whole[:, : some.shape[1]] += some
         return whole, None
+
+
+def _writable(whole: Tensor | None, some: Tensor, shape: torch.Size) -> Tensor:
+    """The gradient of the whole, to be written into: nothing else holds the one that comes in."""
+    return some.new_zeros(shape) if whole is None else whole.contiguous()
 
 
 class _ActivateNorm(torch.autograd.Function):
