@@ -88,6 +88,7 @@ class Training:
         self.sample_every = SAMPLE_EVERY if device.type == "cuda" and settings.patience is None else 1
         self.terms: list[Tensor] = []  # what the steps of this epoch returned
         self.waiting: list[tuple[Tensor, float]] = []  # the same and the learning rate, of epochs that are not in the history yet
+        self.reports: list[Progress] = []  # of epochs that are in the history, and were not told yet
         self.plan_state = self.plan_generator.get_state()  # as it was when this epoch was planned
 
     def run(self, hooks: Hooks | None = None) -> History:
@@ -97,7 +98,8 @@ class Training:
         with torch.enable_grad(), matmul_precision(self.settings.precision, self.device), self._on_device():
             while self.epoch < self.settings.epochs and not self._out_of_patience():
                 self.run_epoch(hooks)
-            self._collect(hooks)
+            self._collect()
+            self._report(hooks)
         self.stepper.forget()
         self.model.eval()
         return self.history
@@ -121,11 +123,12 @@ class Training:
         self.epoch, self.step, self.terms = self.epoch + 1, 0, []
         self.plan_state = self.plan_generator.get_state()
         if self.epoch % self.sample_every == 0:
-            worst = self._collect(hooks)
+            worst = self._collect()
             self._guard(worst < SAFE_RATIO)
         self._save_or_stop(hooks)
+        self._report(hooks)  # after saving: what was reported is safe
 
-    def _collect(self, hooks: Hooks) -> float:
+    def _collect(self) -> float:
         """Put the epochs that wait into the history: the one place where the host waits for the device. Returns the last one's ratio."""
         waiting = list(self.waiting)
         if not waiting:
@@ -136,8 +139,12 @@ class Training:
             loss, reconstruction, invariance, _ = table.mean(0).tolist()
             self.history.append(loss, reconstruction, invariance, lr)
             self.waiting.pop(0)
-            hooks.on_epoch(Progress(len(self.history), self.settings.epochs, loss, reconstruction, invariance))
+            self.reports.append(Progress(len(self.history), self.settings.epochs, loss, reconstruction, invariance))
         return float(tables[-1][:, 3].min())
+
+    def _report(self, hooks: Hooks) -> None:
+        while self.reports:
+            hooks.on_epoch(self.reports.pop(0))
 
     def _guard(self, well_reconstructed: bool) -> None:
         """Form residuals in blocks where the Gram identity would subtract almost equal numbers; back where it would not."""
@@ -149,7 +156,7 @@ class Training:
     def _save_or_stop(self, hooks: Hooks) -> None:
         stop = hooks.stop_requested()
         if stop or hooks.save_due():
-            self._collect(hooks)
+            self._collect()
             if self.terms:
                 self._check_finite(torch.stack(self.terms).to("cpu", torch.float64), self.epoch + 1)
             self._check_weights()
@@ -188,7 +195,7 @@ class Training:
 
     def snapshot(self) -> Snapshot:
         """The state between two steps."""
-        self._collect(Hooks())
+        self._collect()
         tensors = {f"model.{name}": value.detach() for name, value in self.model.state_dict().items()}
         for index, moments in self.optimizer.state_dict()["state"].items():
             tensors |= {f"adam.{index}.{name}": torch.as_tensor(value).detach() for name, value in moments.items()}
@@ -212,7 +219,7 @@ class Training:
         self.stepper.forget()
         self.plan_state = tensors["plan_state"]
         self.mask_generator.set_state(tensors["mask_state"])
-        self.history, self.waiting = History.from_tensor(tensors["history"]), []
+        self.history, self.waiting, self.reports = History.from_tensor(tensors["history"]), [], []
         device = next(self.model.parameters()).device
         self.terms = [row.to(device) for row in tensors["terms"]]
         self.epoch, self.step = int(position["epoch"]), int(position["step"])
