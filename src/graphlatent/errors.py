@@ -29,6 +29,10 @@ class OutputError(GraphLatentError, OSError):
     """An output path exists already or cannot be written."""
 
 
+class ProtocolError(GraphLatentError, RuntimeError):
+    """A probe's test labels were asked for out of turn."""
+
+
 class NonFiniteLossError(GraphLatentError, RuntimeError):
     """Training met a loss that is not a finite number."""
 

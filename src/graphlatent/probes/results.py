@@ -1,0 +1,150 @@
+"""What came of a probe: scores, spread, interval, and how everything was chosen.
+
+Scores are shares between 0 and 1. The spread over splits and the spread over seeds are kept apart, since they answer different
+questions: how much depends on which rows were labelled, and how much on the random start of training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graphlatent.errors import InputError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What one split chose, without its test labels.
+
+    Args:
+        candidate: name of the representation, for example an epoch; "" where there was only one.
+        settings: the probe's settings, such as strength and preprocessing.
+        val_score: the score that decided, between 0 and 1; NaN where nothing was to be chosen.
+    """
+
+    candidate: str
+    settings: Mapping[str, Any]
+    val_score: float
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """Test scores over several splits, and how they came about.
+
+    Args:
+        scores: the score on each split's test rows, between 0 and 1.
+        choices: what each split chose.
+        selection: in words, how it was chosen.
+        metric: what the scores are.
+        others: further scores of the same answers by name, one per split.
+        splits: fingerprint of rows and splits; only results that share it can be compared pairwise.
+    """
+
+    scores: tuple[float, ...]
+    choices: tuple[Choice, ...]
+    selection: str
+    metric: str = "accuracy"
+    others: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    splits: str = ""
+
+    @property
+    def mean(self) -> float:
+        """Mean score over the splits."""
+        return float(np.mean(self.scores))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the score over the splits (divided by their number, as benchmark tables do)."""
+        return float(np.std(self.scores))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ProbeResult:
+        """The result that `to_dict` wrote."""
+        choices = tuple(Choice(**choice) for choice in values["choices"])
+        others = {name: tuple(scores) for name, scores in values["others"].items()}
+        return cls(tuple(values["scores"]), choices, values["selection"], values["metric"], others, values["splits"])
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A mean and what is known about it.
+
+    Args:
+        mean: over all seeds and splits.
+        std_splits: standard deviation over the splits of a seed, averaged over the seeds; NaN for one split.
+        std_seeds: standard deviation of the seeds' means; NaN for one seed.
+        low: lower end of the 95 % interval of the mean; NaN where it cannot be known.
+        high: its upper end.
+        num_seeds: seeds.
+        num_splits: splits of a seed.
+    """
+
+    mean: float
+    std_splits: float
+    std_seeds: float
+    low: float
+    high: float
+    num_seeds: int
+    num_splits: int
+
+    @property
+    def n(self) -> int:
+        """How many scores the mean is of."""
+        return self.num_seeds * self.num_splits
+
+
+def summarize(results: Sequence[ProbeResult]) -> Summary:
+    """The summary of one result per seed, all over the same number of splits.
+
+    The variance of the mean is taken as (variance over splits) / splits + (variance of the seeds' means) / seeds, with
+    Satterthwaite's degrees of freedom: more seeds do not shrink what comes from the rows at hand. The interval is about this
+    data set and this way of splitting it, not about other data.
+
+    Raises:
+        InputError: where there are no results, or they do not match.
+    """
+    return _summary(_scores(results))
+
+
+def paired(first: Sequence[ProbeResult], second: Sequence[ProbeResult]) -> Summary:
+    """The summary of first - second, score by score: the same seed, the same split.
+
+    Raises:
+        InputError: where the two were not measured on the same splits.
+    """
+    left, right = _scores(first), _scores(second)
+    if left.shape != right.shape or [r.splits for r in first] != [r.splits for r in second]:
+        raise InputError("A paired difference needs both results on the same rows, splits and seeds. Probe them again with the same splits.")
+    return _summary(left - right)
+
+
+def _scores(results: Sequence[ProbeResult]) -> Array:
+    """[seeds, splits]."""
+    if not results or len({len(r.scores) for r in results}) != 1 or not results[0].scores or len({r.metric for r in results}) != 1:
+        raise InputError("A summary needs one or more results of the same metric, all over the same number of splits.")
+    return np.array([r.scores for r in results], dtype=np.float64)
+
+
+def _summary(scores: Array) -> Summary:
+    num_seeds, num_splits = scores.shape
+    of_splits = float(scores.var(1, ddof=1).mean()) if num_splits > 1 else float("nan")
+    of_seeds = float(scores.mean(1).var(ddof=1)) if num_seeds > 1 else float("nan")
+    parts = [(of_splits / num_splits, num_seeds * (num_splits - 1)), (of_seeds / num_seeds, num_seeds - 1)]
+    parts = [(variance, freedom) for variance, freedom in parts if freedom > 0]
+    mean, half = float(scores.mean()), float("nan")
+    if parts:
+        from scipy.stats import t
+
+        total = sum(variance for variance, _ in parts)
+        freedom = total**2 / sum(variance**2 / degrees for variance, degrees in parts) if total > 0 else 1.0
+        half = float(t.ppf(0.975, freedom)) * total**0.5
+    return Summary(mean, of_splits**0.5, of_seeds**0.5, mean - half, mean + half, num_seeds, num_splits)
