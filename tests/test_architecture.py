@@ -28,6 +28,7 @@ STAGES = [
     ["embedding"],
     ["estimator"],
     ["probes"],
+    ["bench"],
     ["report"],
     ["cli", "__main__"],
 ]

@@ -1,0 +1,236 @@
+"""Linear classifiers to the exact minimum, many at a time.
+
+Every fit f has prepared rows x [n, D + 1], the last column ones, with row weights r that sum to 1, and Q problems that share them. Each
+minimises, over its weights w [C, D + 1],
+
+    sum_v r_v loss(w x_v)  +  strength/2 * |w|^2     (the bias, its last column, is free unless `free_bias` is False)
+
+by Newton steps whose linear systems are solved by preconditioned conjugate gradients; all problems of all fits move together, so that
+the work is a few large products. The preconditioner is the inverse of (mean curvature) * (covariance of the rows) + strength, by the
+covariance's eigenvectors, or, where rows are wide, by the leading ones (Frangella, Tropp and Udell, 2023).
+Legend: F fits, Q problems, C classes fitted together, n rows, D columns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from graphlatent.errors import GraphLatentWarning
+from graphlatent.probes.losses import Loss
+
+TOLERANCE = 1e-6
+"""Of the Newton decrement, twice the distance of the objective from its minimum; the step then taken all but closes it."""
+_MAX_STEPS, _MAX_INNER = 100, 500
+_MAX_RANK = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Prepared rows of every fit.
+
+    Args:
+        values: [F, n, D + 1], the last column ones.
+        share: weight of every row [F, n], summing to 1 over a fit; 0 for rows that only fill up.
+    """
+
+    values: Tensor
+    share: Tensor
+
+    def logits(self, weights: Tensor) -> Tensor:
+        """w x, [F, Q, C, n] out of [F, Q, C, D + 1]."""
+        fits, problems, classes, width = weights.shape
+        flat = torch.bmm(weights.reshape(fits, problems * classes, width), self.values.mT)
+        return flat.view(fits, problems, classes, -1)
+
+    def pull(self, slope: Tensor) -> Tensor:
+        """sum_v r_v slope_v x_v, [F, Q, C, D + 1] out of [F, Q, C, n]."""
+        fits, problems, classes, num = slope.shape
+        weighed = (slope * self.share[:, None, None, :]).reshape(fits, problems * classes, num)
+        return torch.bmm(weighed, self.values).view(fits, problems, classes, -1)
+
+    def mean(self, losses: Tensor) -> Tensor:
+        """sum_v r_v loss_v, [F, Q] out of [F, Q, n]."""
+        return torch.bmm(losses, self.share[:, :, None]).squeeze(2)
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """Leading axes of the rows' covariance: orthonormal columns [F, D + 1, R], their variances [F, R], and the variance left outside [F]."""
+
+    vectors: Tensor
+    variance: Tensor
+    rest: Tensor
+
+    @classmethod
+    def of(cls, rows: Rows) -> Axes:
+        """All axes of narrow rows; of wide ones the leading ones, by a randomised Nystroem sketch with a fixed seed."""
+        fits, _, width = rows.values.shape
+        weighed = rows.values * rows.share[:, :, None]
+        if width <= _MAX_RANK:
+            variance, vectors = torch.linalg.eigh(torch.bmm(weighed.mT, rows.values))
+            return cls(vectors, variance.clamp(min=0), variance.new_zeros(fits))
+        generator = torch.Generator().manual_seed(0)
+        sketch = torch.linalg.qr(torch.randn(width, _MAX_RANK, generator=generator, dtype=torch.float64)).Q.to(rows.values)
+        image = torch.bmm(weighed.mT, rows.values @ sketch)  # [F, D + 1, R]
+        shift = 1e-10 * image.norm(dim=(1, 2))[:, None, None]
+        core = sketch.T @ image
+        factor = torch.linalg.cholesky((core + core.mT) / 2 + shift * torch.eye(_MAX_RANK, dtype=core.dtype, device=core.device))
+        half = torch.linalg.solve_triangular(factor.mT, image + shift * sketch, upper=True, left=False)  # half half^T ~ covariance
+        squares, turn = torch.linalg.eigh(half.mT @ half)
+        length = squares.clamp(min=1e-300).sqrt()
+        vectors = torch.where((squares > 1e-12 * squares[:, -1:])[:, None, :], half @ (turn / length[:, None, :]), 0.0)
+        return cls(vectors, (squares - shift[:, :, 0]).clamp(min=0), squares[:, 0].clamp(min=0))
+
+    def solve(self, residual: Tensor, curvature: Tensor, strengths: Tensor) -> Tensor:
+        """(curvature * covariance + strength)^-1 residual, about; residual [F, Q, C, D + 1], the others [F, Q]."""
+        flat = residual.flatten(1, 2)
+        along = (flat @ self.vectors).view(*residual.shape[:3], -1)
+        outside = curvature * self.rest[:, None] + strengths + 1e-12
+        inside = curvature[..., None] * self.variance[:, None, :] + strengths[..., None] + 1e-12
+        gain = 1 / inside - 1 / outside[..., None]
+        turned = torch.bmm((along * gain[:, :, None, :]).flatten(1, 2), self.vectors.mT)
+        return residual / outside[..., None, None] + turned.view_as(residual)
+
+
+def minimise_path(rows: Rows, loss: Loss, strengths: Tensor, *, num_classes: int) -> Tensor:
+    """`minimise` for strengths that fall from column to column: each solution is the start of the next."""
+    axes, found, last = Axes.of(rows), [], None
+    for column in strengths.split(1, dim=1):  # type: ignore[no-untyped-call]
+        last = minimise(rows, loss, column, num_classes=num_classes, axes=axes, start=last)
+        found.append(last)
+    return torch.cat(found, dim=1)
+
+
+def minimise(
+    rows: Rows, loss: Loss, strengths: Tensor, *, num_classes: int = 1, free_bias: bool = True, axes: Axes | None = None, start: Tensor | None = None
+) -> Tensor:
+    """The weights [F, Q, C, D + 1] at the minimum.
+
+    Args:
+        rows: prepared rows of every fit.
+        loss: with the targets.
+        strengths: weight of the L2 term, above 0, [F, Q].
+        num_classes: C.
+        free_bias: leave the bias out of the L2 term.
+        axes: of the rows, where they are known already.
+        start: weights to begin with; zeros where None.
+    """
+    fits, problems = strengths.shape
+    axes = Axes.of(rows) if axes is None else axes
+    found = rows.values.new_zeros(fits, problems, num_classes, rows.values.shape[2]) if start is None else start.clone()
+    state = _State.start(found, rows, loss, strengths, free_bias=free_bias)
+    left = torch.arange(problems, device=found.device)
+    for _ in range(_MAX_STEPS):
+        state = _newton(state, rows, axes)
+        open_problems = ~state.done.all(0)
+        if not bool(open_problems.all()):
+            found[:, left] = state.weights
+            left, state = left[open_problems], state.pick(open_problems.nonzero().squeeze(1))
+        if len(left) == 0:
+            return found
+    found[:, left] = state.weights
+    warnings.warn(f"The linear probe did not converge in {_MAX_STEPS} Newton steps.", GraphLatentWarning, stacklevel=2)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """Where each problem is: weights and logits [F, Q, C, ...], objective [F, Q], whether it is done [F, Q]."""
+
+    weights: Tensor
+    logits: Tensor
+    value: Tensor
+    done: Tensor
+    loss: Loss
+    strengths: Tensor
+    penalty: Tensor  # [F, Q, 1, D + 1]
+
+    @classmethod
+    def start(cls, weights: Tensor, rows: Rows, loss: Loss, strengths: Tensor, *, free_bias: bool) -> _State:
+        penalty = strengths[:, :, None, None].repeat(1, 1, 1, weights.shape[3])
+        if free_bias:
+            penalty[..., -1] = 0.0
+        logits = rows.logits(weights)
+        value = rows.mean(loss.value(logits)) + 0.5 * (penalty * weights**2).sum((2, 3))
+        return cls(weights, logits, value, torch.zeros_like(value, dtype=torch.bool), loss, strengths, penalty)
+
+    def pick(self, index: Tensor) -> _State:
+        tensors = (self.weights, self.logits, self.value, self.done)
+        return _State(*(t[:, index] for t in tensors), self.loss.pick(index), self.strengths[:, index], self.penalty[:, index])
+
+    def objective(self, weights: Tensor, logits: Tensor, rows: Rows) -> Tensor:
+        return rows.mean(self.loss.value(logits)) + 0.5 * (self.penalty * weights**2).sum((2, 3))
+
+
+def _newton(state: _State, rows: Rows, axes: Axes) -> _State:
+    """One Newton step of every problem that is not done, its length halved until the objective falls as the slope promises (Armijo)."""
+    gradient = rows.pull(state.loss.slope(state.logits)) + state.penalty * state.weights
+    step = _conjugate(state, gradient, rows, axes)
+    decrement = -(gradient * step).sum((2, 3))
+    slope = rows.logits(step)
+    size = torch.where(state.done, 0.0, torch.ones_like(decrement))
+    while True:
+        moved = state.weights + size[:, :, None, None] * step
+        logits = state.logits + size[:, :, None, None] * slope
+        value = state.objective(moved, logits, rows)
+        slack = 1e-13 * (1 + state.value.abs())
+        short = (value > state.value - 1e-4 * size * decrement + slack) & (size > 1e-9)
+        if not bool(short.any()):
+            break
+        size = torch.where(short, size / 2, size)
+    done = state.done | (decrement <= TOLERANCE)
+    return _State(moved, logits, value, done, state.loss, state.strengths, state.penalty)
+
+
+def _direct_after(gradient: Tensor) -> int:
+    """How many conjugate gradients cost about as much as forming and factorising the Hessian; never where it is large."""
+    _, _, classes, width = gradient.shape
+    return width // 4 if classes == 1 and width <= 512 else _MAX_INNER
+
+
+def _solved(step: Tensor, those: Tensor, state: _State, gradient: Tensor, rows: Rows, curvature: Tensor) -> Tensor:
+    """`step` with the exact solution in the problems `those` [F, Q]: their Hessians are formed, a few at a time."""
+    step = step.clone()
+    fit, problem = those.nonzero(as_tuple=True)
+    room = 2**24 if step.device.type == "cpu" else 2**28
+    at_once = max(1, room // rows.values[0].numel())
+    for f, q in zip(fit.split(at_once), problem.split(at_once), strict=True):
+        values = rows.values[f]
+        weight = curvature[f, q, 0] * rows.share[f]
+        hessian = torch.bmm(values.mT * weight[:, None, :], values)
+        hessian.diagonal(dim1=1, dim2=2).add_(state.penalty[f, q, 0] + 1e-12)
+        factor = torch.linalg.cholesky(hessian)
+        step[f, q, 0] = torch.cholesky_solve(-gradient[f, q, 0, :, None], factor).squeeze(2)
+    return step
+
+
+def _conjugate(state: _State, gradient: Tensor, rows: Rows, axes: Axes) -> Tensor:
+    """The solution d of H d = -gradient, solved the closer, the nearer the minimum is. The Hessian is never formed."""
+    curvature = state.loss.curvature(state.logits)
+    typical = rows.mean((curvature * (1 - curvature)).mean(2) if curvature.shape[2] > 1 else curvature.squeeze(2))
+    step, residual = torch.zeros_like(gradient), -gradient
+    scaled = axes.solve(residual, typical, state.strengths)
+    direction, size = scaled, (residual * scaled).sum((2, 3))
+    enough = size * size.sqrt().clamp(max=0.1) ** 2
+    direct = _direct_after(gradient)
+    for inner in range(_MAX_INNER):
+        going = (size > enough) & ~state.done
+        if not bool(going.any()):
+            break
+        if inner == direct:
+            return _solved(step, going, state, gradient, rows, curvature)
+        bent = state.loss.bend(curvature, rows.logits(direction))
+        curved = rows.pull(bent) + state.penalty * direction
+        steepness = (direction * curved).sum((2, 3))
+        going = going & (steepness > 0)  # where not, nothing but rounding is left
+        length = torch.where(going, size / steepness, 0.0)[:, :, None, None]
+        step = step + length * direction
+        residual = residual - length * curved
+        scaled = axes.solve(residual, typical, state.strengths)
+        before, size = size, torch.where(going, (residual * scaled).sum((2, 3)), 0.0)
+        direction = scaled + torch.where(going, size / before, 0.0)[:, :, None, None] * direction
+    return step
