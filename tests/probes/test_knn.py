@@ -17,7 +17,7 @@ import graphlatent.probes.knn as knn
 from graphlatent.data.sparse import SparseMatrix
 from graphlatent.data.splits import Split, random_splits
 from graphlatent.errors import ConfigError, InputError
-from graphlatent.probes.knn import checked_rows, knn_probe, nearest_rows
+from graphlatent.probes.knn import double_rows, knn_probe, nearest_rows
 
 EVERYTHING = [(metric, how) for metric in ("euclidean", "cosine") for how in ("none", "standard")]
 
@@ -79,13 +79,13 @@ def test_votes_by_hand():
 
 
 def test_cosine_by_hand():
-    rows = checked_rows([[1.0, 0.0], [0.0, 5.0], [-1.0, 0.0], [0.0, 0.0], [0.1, 0.3]])
+    rows = double_rows([[1.0, 0.0], [0.0, 5.0], [-1.0, 0.0], [0.0, 0.0], [0.1, 0.3]])
     near = nearest_rows(rows, queries=np.array([4, 3]), among=np.arange(4), count=4, metric="cosine")
     assert near.tolist() == [[1, 0, 3, 2], [0, 1, 2, 3]]  # cosines 0.95, 0.32, 0 (no length), -0.32; of zeros all are 0
 
 
 def test_standardising_by_hand():
-    rows = checked_rows([[0.0, 0.0], [100.0, 1.0], [10.0, 1.0]])
+    rows = double_rows([[0.0, 0.0], [100.0, 1.0], [10.0, 1.0]])
     among, queries = np.array([0, 1]), np.array([2])
     assert nearest_rows(rows, queries=queries, among=among, count=1).tolist() == [[0]]  # 10 against 90 in the first column
     by_column = nearest_rows(rows, queries=queries, among=among, count=1, preprocessing="standard")
@@ -108,7 +108,7 @@ def test_neighbours_are_scikit_learns(metric, how, kind):
         table = StandardScaler().fit(table[among]).transform(table)
     expected = NearestNeighbors(n_neighbors=12, metric=metric).fit(table[among]).kneighbors(table[queries], return_distance=False)
     given_rows = {"dense": rows, "float32": torch.from_numpy(rows), "sparse": sp.csr_matrix(rows)}[kind]
-    found = nearest_rows(checked_rows(given_rows), queries=queries, among=among, count=12, metric=metric, preprocessing=how)
+    found = nearest_rows(double_rows(given_rows), queries=queries, among=among, count=12, metric=metric, preprocessing=how)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -148,17 +148,17 @@ def test_rotating_moves_no_neighbour_and_scaling_a_row_moves_no_angle(seed, fact
     turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
     lengths = np.where(rng.random((40, 1)) < 0.5, factor, 1.0)
     where = {"queries": np.arange(20), "among": np.arange(20, 40), "count": 5}
-    plain = nearest_rows(checked_rows(rows), **where)
-    np.testing.assert_array_equal(plain, nearest_rows(checked_rows(factor * rows @ turn + 3), **where))
-    angles = nearest_rows(checked_rows(rows), metric="cosine", **where)
-    np.testing.assert_array_equal(angles, nearest_rows(checked_rows(rows * lengths), metric="cosine", **where))
+    plain = nearest_rows(double_rows(rows), **where)
+    np.testing.assert_array_equal(plain, nearest_rows(double_rows(factor * rows @ turn + 3), **where))
+    angles = nearest_rows(double_rows(rows), metric="cosine", **where)
+    np.testing.assert_array_equal(angles, nearest_rows(double_rows(rows * lengths), metric="cosine", **where))
 
 
 def test_what_differs_by_rounding_is_equally_near():
     rng = np.random.default_rng(0)
     rows = np.outer(rng.uniform(0.1, 9, size=30), rng.normal(size=37))  # all in one direction
     everything = np.arange(30)
-    found = nearest_rows(checked_rows(rows), queries=everything, among=everything, count=20, metric="cosine")
+    found = nearest_rows(double_rows(rows), queries=everything, among=everything, count=20, metric="cosine")
     np.testing.assert_array_equal(found, np.tile(np.arange(20), (30, 1)))
 
 
@@ -261,9 +261,7 @@ def test_tiny_cases():
     constant = knn_probe(np.ones((9, 2)), np.arange(9) % 2, splits=one_split([0, 1, 2], [3, 4], [5, 6, 7, 8]))
     assert constant.scores == (0.5,)  # every row is as near as the first one
     for form in (np.ones((9, 2)), sp.csr_matrix(np.ones((9, 2)))):
-        near = nearest_rows(
-            checked_rows(form), queries=np.arange(9), among=np.arange(4), count=3, metric="cosine", preprocessing="standard"
-        )
+        near = nearest_rows(double_rows(form), queries=np.arange(9), among=np.arange(4), count=3, metric="cosine", preprocessing="standard")
         assert near.tolist() == [[0, 1, 2]] * 9
 
 

@@ -20,14 +20,13 @@ from scipy.sparse.linalg import lobpcg
 from torch import Tensor
 
 from graphlatent.errors import GraphLatentWarning, InputError, bad_argument, missing_package
-from graphlatent.probes.knn import Rows, checked_rows, nearest_rows
+from graphlatent.probes.design import PREPROCESSING, Preprocessing
+from graphlatent.probes.knn import Rows, double_rows, nearest_rows
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Method: TypeAlias = Literal["kmeans", "spectral"]
-Scaling: TypeAlias = Literal["none", "row", "standard"]
 
 METHODS: tuple[Method, ...] = get_args(Method)
-SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 SELECTION = "Nothing was chosen by the labels: they were read after clustering, to score it."
 COUNTED = " The number of clusters is the number of classes."
 _DENSE = 1500  # rows up to which all eigenvectors are computed
@@ -78,7 +77,7 @@ def cluster_probe(
     method: Method = "kmeans",
     num_clusters: int | None = None,
     seeds: Sequence[int] = range(5),
-    preprocessing: Scaling = "none",
+    preprocessing: Preprocessing = "none",
     restarts: int = 10,
     neighbours: int = 10,
 ) -> ClusterResult:
@@ -103,11 +102,12 @@ def cluster_probe(
     if len(seeds) == 0:
         raise bad_argument("seeds", owner="cluster_probe", allowed="one or more ints", got=seeds)
     classes = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
-    rows = checked_rows(representation)
+    rows = double_rows(representation)
     if classes.shape != (rows.shape[0],):
         raise InputError(f"Labels must be one class per row of the representation, shape ({rows.shape[0]},). Got shape {classes.shape}.")
     size = len(np.unique(classes)) if num_clusters is None else num_clusters
-    _check_settings(method, preprocessing, num_clusters=size, restarts=restarts, neighbours=neighbours, num_rows=rows.shape[0])
+    counts = {"num_clusters": size, "restarts": restarts, "neighbours": neighbours}
+    _check_settings(method, preprocessing, counts, num_rows=rows.shape[0], owner="cluster_probe")
     points = _points(_scaled(rows, preprocessing), size, method=method, neighbours=neighbours)
     found = [_kmeans(points, size, restarts=restarts, seed=int(seed)) for seed in seeds]
     scores = {name: tuple(score(classes, clusters) for clusters in found) for name, score in SCORES.items()}
@@ -121,7 +121,7 @@ def cluster_rows(
     num_clusters: int,
     method: Method = "kmeans",
     seed: int = 0,
-    preprocessing: Scaling = "none",
+    preprocessing: Preprocessing = "none",
     restarts: int = 10,
     neighbours: int = 10,
 ) -> Array:
@@ -146,8 +146,9 @@ def cluster_rows(
         InputError: where there are fewer rows than clusters, or the representation is no table of numbers.
         MissingDependencyError: where scikit-learn is not installed.
     """
-    rows = checked_rows(representation)
-    _check_settings(method, preprocessing, num_clusters=num_clusters, restarts=restarts, neighbours=neighbours, num_rows=rows.shape[0])
+    rows = double_rows(representation)
+    counts = {"num_clusters": num_clusters, "restarts": restarts, "neighbours": neighbours}
+    _check_settings(method, preprocessing, counts, num_rows=rows.shape[0], owner="cluster_rows")
     points = _points(_scaled(rows, preprocessing), num_clusters, method=method, neighbours=neighbours)
     return _kmeans(points, num_clusters, restarts=restarts, seed=seed)
 
@@ -203,7 +204,7 @@ def _entropy(counts: Array) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-def _scaled(rows: Rows, how: Scaling) -> Rows:
+def _scaled(rows: Rows, how: Preprocessing) -> Rows:
     """The rows prepared. Centring is left out, since distances do not depend on it: sparse rows stay sparse."""
     if how == "none":
         return rows
@@ -288,14 +289,13 @@ def _first_eigenvectors(graph: sp.csr_matrix, count: int) -> Array:
     return vectors[:, np.argsort(-values)[:count]]
 
 
-def _check_settings(method: str, preprocessing: str, *, num_clusters: int, restarts: int, neighbours: int, num_rows: int) -> None:
-    owner = "clustering"
+def _check_settings(method: str, preprocessing: str, counts: Mapping[str, int], *, num_rows: int, owner: str) -> None:
     if method not in METHODS:
         raise bad_argument("method", owner=owner, allowed=f"one of {METHODS}", got=method)
-    if preprocessing not in SCALINGS:
-        raise bad_argument("preprocessing", owner=owner, allowed=f"one of {SCALINGS}", got=preprocessing)
-    for name, value in (("num_clusters", num_clusters), ("restarts", restarts), ("neighbours", neighbours)):
+    if preprocessing not in PREPROCESSING:
+        raise bad_argument("preprocessing", owner=owner, allowed=f"one of {PREPROCESSING}", got=preprocessing)
+    for name, value in counts.items():
         if value < 1:
             raise bad_argument(name, owner=owner, allowed="an int of at least 1", got=value)
-    if num_rows < num_clusters:
-        raise InputError(f"There are fewer rows than clusters, {num_rows} and {num_clusters}. Ask for fewer clusters.")
+    if num_rows < counts["num_clusters"]:
+        raise InputError(f"There are fewer rows than clusters, {num_rows} and {counts['num_clusters']}. Ask for fewer clusters.")

@@ -1,7 +1,7 @@
 """The nearest-neighbour probe: a row gets the class that most of the training rows nearest to it have.
 
 It has nothing to fit but the scale of the columns, so it shows whether rows of a class lie together as they are. Also here, for
-every probe that needs them: `checked_rows`, the border for representations, and `nearest_rows`, exact neighbours in bounded memory.
+every probe that needs them: `double_rows`, how they hold a representation, and `nearest_rows`, exact neighbours in bounded memory.
 Legend: M rows, D columns, Q rows asked about, n rows to choose neighbours from, C classes, K labels of a row.
 """
 
@@ -19,6 +19,7 @@ from torch import Tensor
 from graphlatent.data.sparse import SparseMatrix
 from graphlatent.data.splits import Split
 from graphlatent.errors import InputError, bad_argument
+from graphlatent.probes.design import checked_table
 from graphlatent.probes.metrics import METRICS
 from graphlatent.probes.protocol import Answer, Protocol, Visible
 from graphlatent.probes.results import Choice, ProbeResult
@@ -74,7 +75,7 @@ def knn_probe(
         InputError: where rows, labels and splits do not fit together.
     """
     _check_settings(neighbours, metrics, preprocessing)
-    rows = checked_rows(representation, device=device)
+    rows = double_rows(representation, device=device)
     protocol = Protocol(labels, splits, metric=score)
     if protocol.num_rows != rows.shape[0]:
         raise InputError(f"Labels must have one entry per row of the representation, {rows.shape[0]}. Got {protocol.num_rows}.")
@@ -83,30 +84,16 @@ def knn_probe(
     return protocol.final(answers, selection=SELECTION.format(score=score) + (REFITTED if refit else ""))
 
 
-def checked_rows(representation: Any, *, device: torch.device | str = "cpu") -> Rows:
-    """The representation as float64 [M, D]: a tensor on the device, or SciPy CSR where it came sparse. Finite numbers only.
+def double_rows(representation: Any, *, device: torch.device | str = "cpu") -> Rows:
+    """The representation as float64 [M, D]: a tensor on the device, or SciPy CSR where it came sparse.
 
     Raises:
         InputError: where it is no table of finite numbers.
     """
-    rows: Rows
-    if isinstance(representation, SparseMatrix):
-        representation = representation.to_scipy()
-    if hasattr(representation, "tocsr"):
-        rows = representation.tocsr().astype(np.float64)
-    elif isinstance(representation, Tensor):
-        rows = representation.detach().to(device=device, dtype=torch.float64)
-    else:
-        array = np.asarray(representation)
-        if array.dtype.kind not in "biuf":
-            raise InputError(f"The representation must hold numbers. Got values of type {array.dtype}.")
-        rows = torch.from_numpy(np.array(array, dtype=np.float64)).to(device)
-    if len(rows.shape) != 2 or 0 in rows.shape:
-        raise InputError(f"The representation must be a 2-D array, one row per node or graph. Got shape {tuple(rows.shape)}.")
-    finite = bool(torch.isfinite(rows).all()) if isinstance(rows, Tensor) else bool(np.isfinite(rows.data).all())
-    if not finite:
-        raise InputError("The representation holds NaN or infinite values. Look at the training history before probing it.")
-    return rows
+    table = checked_table(representation)
+    if isinstance(table, SparseMatrix):
+        return table.to_scipy().astype(np.float64)
+    return table.to(device=device, dtype=torch.float64)
 
 
 def nearest_rows(
@@ -117,7 +104,7 @@ def nearest_rows(
     Exact: all distances are computed, a block of queries at a time. Distances that are equal but for rounding count as equal.
 
     Args:
-        rows: from `checked_rows`.
+        rows: from `double_rows`.
         queries: row numbers to find neighbours of [Q].
         among: row numbers to find them in [n]; "standard" takes its figures from these rows.
         count: how many, n at most.
