@@ -6,7 +6,8 @@ minimises, over its weights w [C, D + 1],
     sum_v r_v loss(w x_v)  +  strength/2 * |w|^2     (the bias, its last column, is free unless `free_bias` is False)
 
 by Newton steps whose linear systems are solved by preconditioned conjugate gradients; all problems of all fits move together, so that
-the work is a few large products. The preconditioner is the inverse of (mean curvature) * (covariance of the rows) + strength, by the
+the work is a few large products. Objective, gradient and steps are float64; inside the linear systems, which are solved to a share of
+their size only, float32 is enough. The preconditioner is the inverse of (mean curvature) * (covariance of the rows) + strength, by the
 covariance's eigenvectors, or, where rows are wide, by the leading ones (Frangella, Tropp and Udell, 2023).
 Legend: F fits, Q problems, C classes fitted together, n rows, D columns.
 """
@@ -39,6 +40,10 @@ class Rows:
 
     values: Tensor
     share: Tensor
+
+    def single(self) -> Rows:
+        """The same in float32."""
+        return Rows(self.values.float(), self.share.float())
 
     def logits(self, weights: Tensor) -> Tensor:
         """w x, [F, Q, C, n] out of [F, Q, C, D + 1]."""
@@ -85,28 +90,45 @@ class Axes:
         vectors = torch.where((squares > 1e-12 * squares[:, -1:])[:, None, :], half @ (turn / length[:, None, :]), 0.0)
         return cls(vectors, (squares - shift[:, :, 0]).clamp(min=0), squares[:, 0].clamp(min=0))
 
+    def single(self) -> Axes:
+        """The same in float32."""
+        return Axes(self.vectors.float(), self.variance.float(), self.rest.float())
+
     def solve(self, residual: Tensor, curvature: Tensor, strengths: Tensor) -> Tensor:
         """(curvature * covariance + strength)^-1 residual, about; residual [F, Q, C, D + 1], the others [F, Q]."""
         flat = residual.flatten(1, 2)
         along = (flat @ self.vectors).view(*residual.shape[:3], -1)
-        outside = curvature * self.rest[:, None] + strengths + 1e-12
-        inside = curvature[..., None] * self.variance[:, None, :] + strengths[..., None] + 1e-12
+        outside = curvature * self.rest[:, None] + strengths + 1e-9
+        inside = curvature[..., None] * self.variance[:, None, :] + strengths[..., None] + 1e-9
         gain = 1 / inside - 1 / outside[..., None]
         turned = torch.bmm((along * gain[:, :, None, :]).flatten(1, 2), self.vectors.mT)
         return residual / outside[..., None, None] + turned.view_as(residual)
 
 
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """What the linear systems inside a Newton step need: rows and axes in float32."""
+
+    rows: Rows
+    axes: Axes
+
+    @classmethod
+    def of(cls, rows: Rows) -> Inner:
+        """Made once for all strengths of the same rows."""
+        return cls(rows.single(), Axes.of(rows).single())
+
+
 def minimise_path(rows: Rows, loss: Loss, strengths: Tensor, *, num_classes: int) -> Tensor:
     """`minimise` for strengths that fall from column to column: each solution is the start of the next."""
-    axes, found, last = Axes.of(rows), [], None
+    inner, found, last = Inner.of(rows), [], None
     for column in strengths.split(1, dim=1):  # type: ignore[no-untyped-call]
-        last = minimise(rows, loss, column, num_classes=num_classes, axes=axes, start=last)
+        last = minimise(rows, loss, column, num_classes=num_classes, inner=inner, start=last)
         found.append(last)
     return torch.cat(found, dim=1)
 
 
 def minimise(
-    rows: Rows, loss: Loss, strengths: Tensor, *, num_classes: int = 1, free_bias: bool = True, axes: Axes | None = None, start: Tensor | None = None
+    rows: Rows, loss: Loss, strengths: Tensor, *, num_classes: int = 1, free_bias: bool = True, inner: Inner | None = None, start: Tensor | None = None
 ) -> Tensor:
     """The weights [F, Q, C, D + 1] at the minimum.
 
@@ -116,16 +138,16 @@ def minimise(
         strengths: weight of the L2 term, above 0, [F, Q].
         num_classes: C.
         free_bias: leave the bias out of the L2 term.
-        axes: of the rows, where they are known already.
+        inner: of the rows, where it is known already.
         start: weights to begin with; zeros where None.
     """
     fits, problems = strengths.shape
-    axes = Axes.of(rows) if axes is None else axes
+    inner = Inner.of(rows) if inner is None else inner
     found = rows.values.new_zeros(fits, problems, num_classes, rows.values.shape[2]) if start is None else start.clone()
     state = _State.start(found, rows, loss, strengths, free_bias=free_bias)
     left = torch.arange(problems, device=found.device)
     for _ in range(_MAX_STEPS):
-        state = _newton(state, rows, axes)
+        state = _newton(state, rows, inner)
         open_problems = ~state.done.all(0)
         if not bool(open_problems.all()):
             found[:, left] = state.weights
@@ -166,10 +188,10 @@ class _State:
         return rows.mean(self.loss.value(logits)) + 0.5 * (self.penalty * weights**2).sum((2, 3))
 
 
-def _newton(state: _State, rows: Rows, axes: Axes) -> _State:
+def _newton(state: _State, rows: Rows, inner: Inner) -> _State:
     """One Newton step of every problem that is not done, its length halved until the objective falls as the slope promises (Armijo)."""
     gradient = rows.pull(state.loss.slope(state.logits)) + state.penalty * state.weights
-    step = _conjugate(state, gradient, rows, axes)
+    step = _conjugate(state, gradient, rows, inner)
     decrement = -(gradient * step).sum((2, 3))
     slope = rows.logits(step)
     size = torch.where(state.done, 0.0, torch.ones_like(decrement))
@@ -194,7 +216,6 @@ def _direct_after(gradient: Tensor) -> int:
 
 def _solved(step: Tensor, those: Tensor, state: _State, gradient: Tensor, rows: Rows, curvature: Tensor) -> Tensor:
     """`step` with the exact solution in the problems `those` [F, Q]: their Hessians are formed, a few at a time."""
-    step = step.clone()
     fit, problem = those.nonzero(as_tuple=True)
     room = 2**24 if step.device.type == "cpu" else 2**28
     at_once = max(1, room // rows.values[0].numel())
@@ -208,29 +229,31 @@ def _solved(step: Tensor, those: Tensor, state: _State, gradient: Tensor, rows: 
     return step
 
 
-def _conjugate(state: _State, gradient: Tensor, rows: Rows, axes: Axes) -> Tensor:
-    """The solution d of H d = -gradient, solved the closer, the nearer the minimum is. The Hessian is never formed."""
+def _conjugate(state: _State, gradient: Tensor, rows: Rows, inner: Inner) -> Tensor:
+    """The solution d of H d = -gradient, solved the closer, the nearer the minimum is. The Hessian is not formed."""
     curvature = state.loss.curvature(state.logits)
-    typical = rows.mean((curvature * (1 - curvature)).mean(2) if curvature.shape[2] > 1 else curvature.squeeze(2))
-    step, residual = torch.zeros_like(gradient), -gradient
-    scaled = axes.solve(residual, typical, state.strengths)
+    typical = rows.mean((curvature * (1 - curvature)).mean(2) if curvature.shape[2] > 1 else curvature.squeeze(2)).float()
+    low, penalty, strengths = curvature.float(), state.penalty.float(), state.strengths.float()
+    residual = -gradient.float()
+    step = torch.zeros_like(residual)
+    scaled = inner.axes.solve(residual, typical, strengths)
     direction, size = scaled, (residual * scaled).sum((2, 3))
-    enough = size * size.sqrt().clamp(max=0.1) ** 2
+    enough = (size * size.sqrt().clamp(max=0.25) ** 2).clamp(min=0.01 * TOLERANCE)
     direct = _direct_after(gradient)
-    for inner in range(_MAX_INNER):
+    for turn in range(_MAX_INNER):
         going = (size > enough) & ~state.done
         if not bool(going.any()):
             break
-        if inner == direct:
-            return _solved(step, going, state, gradient, rows, curvature)
-        bent = state.loss.bend(curvature, rows.logits(direction))
-        curved = rows.pull(bent) + state.penalty * direction
+        if turn == direct:
+            return _solved(step.double(), going, state, gradient, rows, curvature)
+        bent = state.loss.bend(low, inner.rows.logits(direction))
+        curved = inner.rows.pull(bent) + penalty * direction
         steepness = (direction * curved).sum((2, 3))
         going = going & (steepness > 0)  # where not, nothing but rounding is left
         length = torch.where(going, size / steepness, 0.0)[:, :, None, None]
         step = step + length * direction
         residual = residual - length * curved
-        scaled = axes.solve(residual, typical, state.strengths)
+        scaled = inner.axes.solve(residual, typical, strengths)
         before, size = size, torch.where(going, (residual * scaled).sum((2, 3)), 0.0)
         direction = scaled + torch.where(going, size / before, 0.0)[:, :, None, None] * direction
-    return step
+    return step.double()

@@ -1,0 +1,103 @@
+"""The ledger: one JSON record per cell, row and seed, with everything needed to run it again.
+
+Tables and the README are made from records alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from graphlatent._version import __version__
+from graphlatent.atomic import write_json
+from graphlatent.errors import InputError
+from graphlatent.probes.results import ProbeResult
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one row of one cell gave for one seed.
+
+    Args:
+        cell: name of the recipe, such as "table1/MUTAG".
+        row: "raw", "propagated", "random", "paper", "released" or "defaults".
+        seed: of training and of folds.
+        results: by "probe/selection": probe "linear", "rbf" or "paper-probe"; selection "validation" (everything chosen per split),
+            "fixed" (the budget's epoch, the paper's representation) or "test" (the released protocol).
+        about: command, commit, versions, hardware, device, date, seconds.
+        training: epochs, seconds, last loss, peak memory; empty where nothing is trained.
+    """
+
+    cell: str
+    row: str
+    seed: int
+    results: Mapping[str, ProbeResult]
+    about: Mapping[str, Any]
+    training: Mapping[str, Any] = field(default_factory=dict)
+
+    def path(self, root: Path) -> Path:
+        """Where the record is kept under the ledger's root."""
+        return record_path(root, self.cell, self.row, self.seed)
+
+
+def record_path(root: Path, cell: str, row: str, seed: int) -> Path:
+    """Where the record of a cell, row and seed is kept under the ledger's root."""
+    return root / cell / f"{row}-{seed}.json"
+
+
+def write_record(root: Path, record: Record) -> Path:
+    """Write a record, atomically. Returns its path."""
+    path = record.path(root)
+    write_json(path, {**asdict(record), "results": {name: result.to_dict() for name, result in record.results.items()}})
+    return path
+
+
+def read_record(path: Path) -> Record:
+    """The record in a file. Raises `InputError` where it is none."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        results = {name: ProbeResult.from_dict(each) for name, each in values["results"].items()}
+        return Record(values["cell"], values["row"], int(values["seed"]), results, values["about"], values["training"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not a record of the ledger ({type(error).__name__}: {error}). Delete it and run its cell again.") from error
+
+
+def read_ledger(root: Path, cells: Iterable[str] | None = None) -> list[Record]:
+    """The records under a root, by cell, row and seed; of some cells only, where given."""
+    folders = [root] if cells is None else [root / cell for cell in cells]
+    paths = sorted(path for folder in folders for path in folder.rglob("*-*.json"))
+    return sorted((read_record(path) for path in paths), key=lambda r: (r.cell, r.row, r.seed))
+
+
+def results_of(records: Sequence[Record], *, cell: str, row: str, result: str) -> list[ProbeResult]:
+    """One result per seed, in their order; empty where it was not measured."""
+    return [r.results[result] for r in records if r.cell == cell and r.row == row and result in r.results]
+
+
+def surroundings(device: torch.device) -> dict[str, Any]:
+    """Commit, versions, hardware and date, for a record."""
+    return {
+        "commit": _commit(),
+        "versions": {"graphlatent": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "device": device.type,
+        "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU, {torch.get_num_threads()} thread(s)",
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+def _commit() -> str:
+    """The commit of the source tree, "+" where it was changed since; "" where there is none to ask."""
+    folder = Path(__file__).parent
+    try:
+        done = subprocess.run(["git", "describe", "--always", "--dirty=+", "--exclude=*"], cwd=folder, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
