@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +57,7 @@ def record_path(root: Path, cell: str, row: str, seed: int) -> Path:
 def write_record(root: Path, record: Record) -> Path:
     """Write a record, atomically. Returns its path."""
     path = record.path(root)
-    write_json(path, {**asdict(record), "results": {name: result.to_dict() for name, result in record.results.items()}})
+    write_json(path, {**asdict(record), "results": {name: _plain(result) for name, result in record.results.items()}})
     return path
 
 
@@ -64,17 +65,27 @@ def read_record(path: Path) -> Record:
     """The record in a file. Raises `InputError` where it is none."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        results = {name: ProbeResult.from_dict(each) for name, each in values["results"].items()}
-        return Record(values["cell"], values["row"], int(values["seed"]), results, values["about"], values["training"])
+        results = {name: _result(each) for name, each in values["results"].items()}
+        return Record(values["cell"], values["row"], int(values["seed"]), results, dict(values["about"]), dict(values["training"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is not a record of the ledger ({type(error).__name__}: {error}). Delete it and run its cell again.") from error
+        raise InputError(
+            f"{path} is not a record of the ledger ({type(error).__name__}: {error}). Delete it and run its cell again."
+        ) from error
 
 
 def read_ledger(root: Path, cells: Iterable[str] | None = None) -> list[Record]:
-    """The records under a root, by cell, row and seed; of some cells only, where given."""
+    """The records under a root, by cell, row and seed; of some cells only, where given.
+
+    Raises:
+        InputError: where a file is no record, or is not where its record belongs, so that a copy would be counted twice.
+    """
     folders = [root] if cells is None else [root / cell for cell in cells]
-    paths = sorted(path for folder in folders for path in folder.rglob("*-*.json"))
-    return sorted((read_record(path) for path in paths), key=lambda r: (r.cell, r.row, r.seed))
+    paths = sorted({path for folder in folders for path in folder.rglob("*-*.json")})
+    records = [read_record(path) for path in paths]
+    for path, record in zip(paths, records, strict=True):
+        if record.path(root) != path:
+            raise InputError(f"{path} holds the record that belongs into {record.path(root)}. Delete it, or move it there.")
+    return sorted(records, key=lambda r: (r.cell, r.row, r.seed))
 
 
 def results_of(records: Sequence[Record], *, cell: str, row: str, result: str) -> list[ProbeResult]:
@@ -84,20 +95,41 @@ def results_of(records: Sequence[Record], *, cell: str, row: str, result: str) -
 
 def surroundings(device: torch.device) -> dict[str, Any]:
     """Commit, versions, hardware and date, for a record."""
+    processor = f"{platform.machine()} CPU, {torch.get_num_threads()} thread(s)"
     return {
         "commit": _commit(),
         "versions": {"graphlatent": __version__, "torch": torch.__version__, "python": platform.python_version()},
         "device": device.type,
-        "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU, {torch.get_num_threads()} thread(s)",
+        "hardware": torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else f"{platform.machine()} CPU, {torch.get_num_threads()} thread(s)",
         "date": datetime.date.today().isoformat(),
     }
+
+
+def _plain(result: ProbeResult) -> dict[str, Any]:
+    """The result for JSON, which has no NaN: a choice without a score says null."""
+    values = result.to_dict()
+    choices = [{**each, "val_score": None if math.isnan(each["val_score"]) else each["val_score"]} for each in values["choices"]]
+    return {**values, "choices": choices}
+
+
+def _result(values: Mapping[str, Any]) -> ProbeResult:
+    """The result that `_plain` wrote. Raises `ValueError` where its scores are none."""
+    choices = [{**each, "val_score": math.nan if each["val_score"] is None else each["val_score"]} for each in values["choices"]]
+    result = ProbeResult.from_dict({**values, "choices": choices})
+    if not result.scores or not all(type(score) in (int, float) and 0 <= score <= 1 for score in result.scores):
+        raise ValueError(f"scores must be one or more numbers from 0 to 1, got {list(result.scores)}")
+    return result
 
 
 def _commit() -> str:
     """The commit of the source tree, "+" where it was changed since; "" where there is none to ask."""
     folder = Path(__file__).parent
     try:
-        done = subprocess.run(["git", "describe", "--always", "--dirty=+", "--exclude=*"], cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--exclude=*"], cwd=folder, capture_output=True, text=True, check=False
+        )
     except OSError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
