@@ -154,7 +154,7 @@ def test_the_graph_of_neighbours_by_hand():
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_preparing_by_hand(form):
     rows = clustering.double_rows(form(np.array([[3.0, 4.0, 2.0], [0.0, 0.0, 2.0], [0.0, 2.0, 2.0]])))
-    by_row, by_column = (clustering._scaled(rows, how) for how in ("row", "standard"))
+    by_row, by_column = (clustering.scaled_rows(rows, how) for how in ("row", "standard"))
     dense = [x.toarray() if sp.issparse(x) else x.numpy() for x in (by_row, by_column)]
     np.testing.assert_allclose(dense[0][:2], [[3 / 29**0.5, 4 / 29**0.5, 2 / 29**0.5], [0, 0, 1]])
     # deviations: sqrt(2) of 3, 0, 0 and sqrt(8 / 3) of 4, 0, 2; the last column is constant

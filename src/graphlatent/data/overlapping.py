@@ -49,8 +49,8 @@ def overlapping_graph(
 
     - Members: communities have equal shares of the nodes. The share `overlap_ratio` of the nodes is in `memberships` communities, the
       further ones drawn at random, the other nodes in one.
-    - Edges: of the expected N * avg_degree / 2, the share `mixing` is between any two nodes. The rest is inside communities: in each
-      as many as it has members, between random ones. A node in two communities has about twice the neighbours inside.
+    - Edges: of the expected N * avg_degree / 2, the share `mixing` is between any two nodes. The rest is inside communities, in each in
+      proportion to its size, between random members: a node in two communities has about twice the neighbours inside.
     - Features: x = mean of its communities' centres + sigma * noise, both standard normal and independent in every entry.
 
     Args:
@@ -94,7 +94,7 @@ def overlapping_graph(
 
 
 def _members(num_nodes: int, num_communities: int, num_shared: int, memberships: int, *, generator: torch.Generator) -> Tensor:
-    """bool [N, K]: a first community of each node in turn, and for random nodes the next ones of a random order of the others."""
+    """Who is where, bool [N, K]: a first community of each node in turn, and for random nodes further ones in random order."""
     first = torch.randperm(num_nodes, generator=generator) % num_communities
     order = torch.rand(num_nodes, num_communities, generator=generator)
     order[torch.arange(num_nodes), first] = -1.0  # the first community is always kept

@@ -108,7 +108,7 @@ def cluster_probe(
     size = len(np.unique(classes)) if num_clusters is None else num_clusters
     counts = {"num_clusters": size, "restarts": restarts, "neighbours": neighbours}
     _check_settings(method, preprocessing, counts, num_rows=rows.shape[0], owner="cluster_probe")
-    points = _points(_scaled(rows, preprocessing), size, method=method, neighbours=neighbours)
+    points = _points(scaled_rows(rows, preprocessing), size, method=method, neighbours=neighbours)
     found = [_kmeans(points, size, restarts=restarts, seed=int(seed)) for seed in seeds]
     scores = {name: tuple(score(classes, clusters) for clusters in found) for name, score in SCORES.items()}
     selection = SELECTION + (COUNTED if num_clusters is None else "")
@@ -149,8 +149,27 @@ def cluster_rows(
     rows = double_rows(representation)
     counts = {"num_clusters": num_clusters, "restarts": restarts, "neighbours": neighbours}
     _check_settings(method, preprocessing, counts, num_rows=rows.shape[0], owner="cluster_rows")
-    points = _points(_scaled(rows, preprocessing), num_clusters, method=method, neighbours=neighbours)
+    points = _points(scaled_rows(rows, preprocessing), num_clusters, method=method, neighbours=neighbours)
     return _kmeans(points, num_clusters, restarts=restarts, seed=seed)
+
+
+def scaled_rows(rows: Rows, how: Preprocessing) -> Rows:
+    """The rows prepared as `cluster_probe` says. Centring is left out, since distances do not depend on it: sparse rows stay sparse."""
+    if how == "none":
+        return rows
+    if isinstance(rows, Tensor):
+        if how == "row":
+            return torch.nn.functional.normalize(rows, dim=1)
+        deviation, mean = torch.std_mean(rows, dim=0, correction=0)
+        return rows * torch.where(deviation > 1e-10 * mean.abs(), 1 / deviation, 0.0)
+    squares = rows.multiply(rows)
+    if how == "row":
+        length = np.sqrt(np.asarray(squares.sum(1)))
+        return sp.csr_matrix(rows.multiply(1 / np.where(length > 0, length, 1)))
+    power = np.asarray(squares.mean(0))
+    variance = power - np.asarray(rows.mean(0)) ** 2
+    varies = variance > 1e-12 * power
+    return sp.csr_matrix(rows.multiply(varies / np.sqrt(np.where(varies, variance, 1))))
 
 
 def clustering_accuracy(truth: Array, found: Array) -> float:
@@ -202,25 +221,6 @@ def _table(truth: Array, found: Array) -> Array:
 def _entropy(counts: Array) -> float:
     share = counts[counts > 0] / counts.sum()
     return float(-(share * np.log(share)).sum())
-
-
-def _scaled(rows: Rows, how: Preprocessing) -> Rows:
-    """The rows prepared. Centring is left out, since distances do not depend on it: sparse rows stay sparse."""
-    if how == "none":
-        return rows
-    if isinstance(rows, Tensor):
-        if how == "row":
-            return torch.nn.functional.normalize(rows, dim=1)
-        deviation, mean = torch.std_mean(rows, dim=0, correction=0)
-        return rows * torch.where(deviation > 1e-10 * mean.abs(), 1 / deviation, 0.0)
-    squares = rows.multiply(rows)
-    if how == "row":
-        length = np.sqrt(np.asarray(squares.sum(1)))
-        return sp.csr_matrix(rows.multiply(1 / np.where(length > 0, length, 1)))
-    power = np.asarray(squares.mean(0))
-    variance = power - np.asarray(rows.mean(0)) ** 2
-    varies = variance > 1e-12 * power
-    return sp.csr_matrix(rows.multiply(varies / np.sqrt(np.where(varies, variance, 1))))
 
 
 def _points(rows: Rows, num_clusters: int, *, method: Method, neighbours: int) -> Array | sp.csr_matrix:
