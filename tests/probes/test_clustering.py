@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.datasets import make_circles
 
 import graphlatent.probes.clustering as clustering
-from graphlatent.errors import ConfigError, GraphLatentWarning, InputError
+from graphlatent.errors import ConfigError, GraphLatentWarning, InputError, MissingDependencyError
 from graphlatent.probes.clustering import (
     SCORES,
     adjusted_rand,
@@ -215,6 +216,13 @@ def test_tiny_cases():
     assert cluster_probe(np.eye(4), np.arange(4), seeds=[0]).acc == (1.0,)
     copies = np.repeat([[0.0], [1.0]], 30, axis=0)  # most rows are not among the first 6 that are as near as themselves
     assert cluster_probe(copies, np.repeat([0, 1], 30), seeds=[0], neighbours=5, method="spectral").acc == (1.0,)
+
+
+def test_without_scikit_learn_it_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
+    with pytest.raises(MissingDependencyError) as caught:
+        cluster_rows(np.eye(3), num_clusters=2)
+    assert str(caught.value) == "Clustering needs the package 'scikit-learn'. Install it with: pip install scikit-learn"
 
 
 def test_too_few_different_rows_are_said():
