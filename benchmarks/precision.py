@@ -30,7 +30,7 @@ def probe(task: tuple[str, str, int, Any, Any, int]) -> dict[str, Any]:
     name, precision, seed, rows, labels, num_splits = task
     torch.set_num_threads(1)
     result = linear_probe(rows, labels, splits=random_splits(len(rows), num_splits=num_splits))
-    return {"set": name, "precision": precision, "seed": seed, "accuracies": [round(100 * a, 3) for a in result.accuracies]}
+    return {"set": name, "precision": precision, "seed": seed, "accuracies": [round(100 * a, 3) for a in result.scores]}
 
 
 def main() -> None:

@@ -6,10 +6,11 @@ needed: the few methods its `clone`, `Pipeline` and `GridSearchCV` ask for are h
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from graphlatent.data.features import FeatureSpec, encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.inputs import read_graphs
 from graphlatent.embedding import Embeddings, embed_graphs, embed_nodes
-from graphlatent.errors import ConfigError, GraphLatentWarning, RunFolderError, not_fitted
+from graphlatent.errors import ConfigError, GraphLatentWarning, RunFolderError, bad_argument, not_fitted
 from graphlatent.nn.model import LaGraphModel, build_model
 from graphlatent.nn.norm import measure_statistics
 from graphlatent.objective import check_features
@@ -78,15 +79,37 @@ class LaGraphEstimator(Settings):
         if run is not None:
             self._begin_or_resume(run, training, settings, spec, graph, device)
         with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
-            self.history_ = training.run(active)
-        model = training.model
+            training.run(active)
+        self._learnt(training.model, training, everything, spec)
+        if run is not None:
+            run.finish(self.model_.state_dict(), self.history_)
+        return self
+
+    def snapshots(self: Self, X: Any, *, epochs: Sequence[int]) -> Iterator[tuple[int, Self]]:
+        """Fit once, and yield (epoch, a fitted estimator as it was then) on the way: `fit` with so many epochs, but for `schedule`.
+
+        Args:
+            X: one graph or several, as for `fit`.
+            epochs: ascending, none beyond the estimator's own `epochs`; 0 is the random initial encoder.
+        """
+        settings = self._resolved()
+        if list(epochs) != sorted(set(epochs)) or not epochs or epochs[0] < 0 or epochs[-1] > settings.epochs:
+            allowed = f"ascending ints from 0 to the estimator's epochs, {settings.epochs}"
+            raise bad_argument("epochs", owner=f"{type(self).__name__}.snapshots", allowed=allowed, got=epochs)
+        graph, spec = self._prepare(X, settings)
+        training, everything = set_up(graph, settings, device=pick_device(settings.device))
+        for epoch in epochs:
+            training.run(until=epoch)
+            then = type(self)(**self.get_params())
+            then._learnt(copy.deepcopy(training.model), training, everything, spec)
+            yield epoch, then
+
+    def _learnt(self, model: LaGraphModel, training: Training, everything: Batch, spec: FeatureSpec) -> None:
+        """Take over what training gave, with batch norm's statistics measured once more over all of the training data."""
         measure_statistics(model, lambda: model.reconstruct(everything.x, everything.structure))
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
-        self.settings_ = settings
-        self.embedding_dim_ = self._width(settings)
-        if run is not None:
-            run.finish(model.state_dict(), self.history_)
-        return self
+        self.settings_, self.history_ = training.settings, copy.deepcopy(training.history)
+        self.embedding_dim_ = self._width(training.settings)
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
         """`fit` and the embeddings of the same graphs, float32 [M, D]."""

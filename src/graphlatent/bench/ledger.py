@@ -68,9 +68,8 @@ def read_record(path: Path) -> Record:
         results = {name: _result(each) for name, each in values["results"].items()}
         return Record(values["cell"], values["row"], int(values["seed"]), results, dict(values["about"]), dict(values["training"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{path} is not a record of the ledger ({type(error).__name__}: {error}). Delete it and run its cell again."
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"{path} is not a record of the ledger ({why}). Delete it and run its cell again.") from error
 
 
 def read_ledger(root: Path, cells: Iterable[str] | None = None) -> list[Record]:
@@ -100,9 +99,7 @@ def surroundings(device: torch.device) -> dict[str, Any]:
         "commit": _commit(),
         "versions": {"graphlatent": __version__, "torch": torch.__version__, "python": platform.python_version()},
         "device": device.type,
-        "hardware": torch.cuda.get_device_name(device)
-        if device.type == "cuda"
-        else f"{platform.machine()} CPU, {torch.get_num_threads()} thread(s)",
+        "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else processor,
         "date": datetime.date.today().isoformat(),
     }
 
@@ -125,11 +122,9 @@ def _result(values: Mapping[str, Any]) -> ProbeResult:
 
 def _commit() -> str:
     """The commit of the source tree, "+" where it was changed since; "" where there is none to ask."""
-    folder = Path(__file__).parent
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     try:
-        done = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--exclude=*"], cwd=folder, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     except OSError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from graphlatent._version import __version__
+from graphlatent.cli.bench import compare_rows, fill_pages, list_cells, show_table
 from graphlatent.cli.demo import demo
 from graphlatent.cli.embed import embed
 from graphlatent.cli.info import info, list_data, settings
@@ -22,6 +23,12 @@ app = typer.Typer(
 data = typer.Typer(help="The data sets of the paper.", no_args_is_help=True)
 data.command("list")(list_data)
 app.add_typer(data, name="data")
+bench = typer.Typer(help="The tables of the paper: printed and measured.", no_args_is_help=True)
+bench.command("list")(list_cells)
+bench.command("table")(show_table)
+bench.command("compare")(compare_rows)
+bench.command("fill")(fill_pages)
+app.add_typer(bench, name="bench")
 for command in (demo, train, embed, info, settings):
     app.command()(command)
 

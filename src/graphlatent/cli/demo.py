@@ -18,7 +18,8 @@ from graphlatent.data.splits import Split, fold_splits, random_splits
 from graphlatent.data.synthetic import FAMILIES, LatentGraph, LatentGraphSet, latent_graph, latent_graph_set
 from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
 from graphlatent.probes.baselines import propagated_features, raw_features
-from graphlatent.probes.linear import ProbeResult, linear_probe
+from graphlatent.probes.linear import linear_probe
+from graphlatent.probes.results import ProbeResult
 from graphlatent.report.plots import plot_history, plot_map
 from graphlatent.training.progress import training_bar
 from graphlatent.training.runfolder import RunFolder
@@ -117,7 +118,7 @@ def _pictures(estimator: LaGraphEstimator, graph: GraphData, labels: Any, out: P
 
 
 def _numbers(probe: ProbeResult) -> dict[str, Any]:
-    return {"mean": probe.mean, "std": probe.std, "accuracies": list(probe.accuracies), "selection": probe.selection}
+    return {"mean": probe.mean, "std": probe.std, "scores": list(probe.scores), "selection": probe.selection}
 
 
 def _report(output: Output, nodes: Rows, graphs: Rows, denoised: dict[str, float], out: Path, seconds: float) -> None:

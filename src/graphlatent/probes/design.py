@@ -77,7 +77,7 @@ class Linear:
 
     def _of_fit(self, table: Table, fit: int, rows: Tensor) -> Tensor:
         weight, parts = self.weight[fit].T, []
-        for part in rows.split(max(1, _CHUNK // table.shape[1])):
+        for part in torch.split(rows, max(1, _CHUNK // table.shape[1])):
             taken = take_rows(table, part).to(dtype=torch.float64)
             parts.append(taken.matmul(weight) + self.bias[fit])
         return torch.cat(parts)
@@ -149,7 +149,7 @@ def _dense_rows(table: Table, index: Tensor) -> Tensor:
 
 def fits_in_a_chunk(table: Table, num_rows: int, *, num_columns: int) -> int:
     """How many fits of `num_rows` rows and `num_columns` outputs may be prepared at once without filling the memory."""
-    budget = 2**31 if table.device.type == "cuda" else 2**26  # float64 values: 16 GiB, 512 MiB
+    budget = 2**30 if table.device.type == "cuda" else 2**26  # float64 values: 8 GiB, 512 MiB
     width = table.shape[1]
     each = num_rows * (width + 1) * 2 + (2 * num_rows**2 if num_rows < width else 0) + 8 * num_rows * num_columns
     return max(1, budget // max(each, 1))

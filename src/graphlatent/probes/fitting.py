@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.probes.design import Array, Design, Linear, Preprocessing, Table, fits_in_a_chunk, unit_rows
+from graphlatent.probes.design import Array, Design, Preprocessing, Table, fits_in_a_chunk, unit_rows
 from graphlatent.probes.losses import Loss, Sigmoid, Softmax, SquaredHinge
 from graphlatent.probes.metrics import METRICS
 from graphlatent.probes.newton import minimise, minimise_path

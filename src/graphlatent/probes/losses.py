@@ -119,7 +119,7 @@ class Sigmoid:
         return -self.sign * torch.sigmoid(-self.sign * logits)
 
     def curvature(self, logits: Tensor) -> Tensor:
-        """p (1 - p)."""
+        """P (1 - p)."""
         share = torch.sigmoid(logits)
         return share * (1 - share)
 

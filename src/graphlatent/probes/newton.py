@@ -46,7 +46,7 @@ class Rows:
         return Rows(self.values.float(), self.share.float())
 
     def logits(self, weights: Tensor) -> Tensor:
-        """w x, [F, Q, C, n] out of [F, Q, C, D + 1]."""
+        """W x, [F, Q, C, n] out of [F, Q, C, D + 1]."""
         fits, problems, classes, width = weights.shape
         flat = torch.bmm(weights.reshape(fits, problems * classes, width), self.values.mT)
         return flat.view(fits, problems, classes, -1)
@@ -64,7 +64,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Axes:
-    """Leading axes of the rows' covariance: orthonormal columns [F, D + 1, R], their variances [F, R], and the variance left outside [F]."""
+    """Leading axes of the rows' covariance: orthonormal columns [F, D + 1, R], their variances [F, R], the variance left outside [F]."""
 
     vectors: Tensor
     variance: Tensor
@@ -121,14 +121,21 @@ class Inner:
 def minimise_path(rows: Rows, loss: Loss, strengths: Tensor, *, num_classes: int) -> Tensor:
     """`minimise` for strengths that fall from column to column: each solution is the start of the next."""
     inner, found, last = Inner.of(rows), [], None
-    for column in strengths.split(1, dim=1):  # type: ignore[no-untyped-call]
+    for column in torch.split(strengths, 1, dim=1):
         last = minimise(rows, loss, column, num_classes=num_classes, inner=inner, start=last)
         found.append(last)
     return torch.cat(found, dim=1)
 
 
 def minimise(
-    rows: Rows, loss: Loss, strengths: Tensor, *, num_classes: int = 1, free_bias: bool = True, inner: Inner | None = None, start: Tensor | None = None
+    rows: Rows,
+    loss: Loss,
+    strengths: Tensor,
+    *,
+    num_classes: int = 1,
+    free_bias: bool = True,
+    inner: Inner | None = None,
+    start: Tensor | None = None,
 ) -> Tensor:
     """The weights [F, Q, C, D + 1] at the minimum.
 
@@ -181,8 +188,8 @@ class _State:
         return cls(weights, logits, value, torch.zeros_like(value, dtype=torch.bool), loss, strengths, penalty)
 
     def pick(self, index: Tensor) -> _State:
-        tensors = (self.weights, self.logits, self.value, self.done)
-        return _State(*(t[:, index] for t in tensors), self.loss.pick(index), self.strengths[:, index], self.penalty[:, index])
+        weights, logits, value, done = (t[:, index] for t in (self.weights, self.logits, self.value, self.done))
+        return _State(weights, logits, value, done, self.loss.pick(index), self.strengths[:, index], self.penalty[:, index])
 
     def objective(self, weights: Tensor, logits: Tensor, rows: Rows) -> Tensor:
         return rows.mean(self.loss.value(logits)) + 0.5 * (self.penalty * weights**2).sum((2, 3))
@@ -219,7 +226,7 @@ def _solved(step: Tensor, those: Tensor, state: _State, gradient: Tensor, rows: 
     fit, problem = those.nonzero(as_tuple=True)
     room = 2**24 if step.device.type == "cpu" else 2**28
     at_once = max(1, room // rows.values[0].numel())
-    for f, q in zip(fit.split(at_once), problem.split(at_once), strict=True):
+    for f, q in zip(torch.split(fit, at_once), torch.split(problem, at_once), strict=True):
         values = rows.values[f]
         weight = curvature[f, q, 0] * rows.share[f]
         hessian = torch.bmm(values.mT * weight[:, None, :], values)

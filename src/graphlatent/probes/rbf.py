@@ -10,6 +10,7 @@ Legend: M rows, D columns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -45,22 +46,21 @@ def rbf_answers(
     """
     tables = {name: checked_table(candidates[name]) for name in dict.fromkeys(names)}
     shared = {(name, how): _distances(_prepared(tables[name], how)) for name in tables for how in preprocessing if how != "standard"}
-    answers = []
-    for name, part, folds in zip(names, parts, inner, strict=True):
-        best: tuple[float, Preprocessing, float] | None = None
+
+    def answer(name: str, part: Visible, folds: Sequence[Split]) -> Answer:
+        best: tuple[float, Preprocessing, float, Array] | None = None
         for how in preprocessing:
-            distances = shared.get((name, how))
-            if distances is None:
-                distances = _distances(_standardised(tables[name], part.train))
+            distances = shared[name, how] if how != "standard" else _distances(_standardised(tables[name], part.train))
             scores = _inner_scores(distances, part, folds, sorted(costs))
             k = int(np.argmax(scores))
             if best is None or scores[k] > best[0]:
-                best = (float(scores[k]), how, sorted(costs)[k])
-                chosen = distances
+                best = (float(scores[k]), how, sorted(costs)[k], distances)
         assert best is not None
-        predicted = _machine(chosen, part.train, part.train_labels, part.test, best[2])
-        answers.append(Answer(Choice(name, {"preprocessing": best[1], "C": best[2]}, best[0]), predicted))
-    return tuple(answers)
+        predicted = _machine(best[3], part.train, part.train_labels, part.test, best[2])
+        return Answer(Choice(name, {"preprocessing": best[1], "C": best[2]}, best[0]), predicted)
+
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # libsvm works outside Python's lock
+        return tuple(pool.map(answer, names, parts, inner))
 
 
 def _inner_scores(distances: Array, part: Visible, folds: Sequence[Split], costs: Sequence[float]) -> list[float]:
@@ -109,8 +109,9 @@ def _prepared(table: Table, how: Preprocessing) -> Array:
 def _standardised(table: Table, train: Array) -> Array:
     rows = _dense(table)
     spread = rows[train].std(0)
-    kept: Array = rows[:, spread > 1e-10 * np.abs(rows[train].mean(0))]
-    return kept / spread[spread > 1e-10 * np.abs(rows[train].mean(0))]
+    varies = spread > 1e-10 * np.abs(rows[train].mean(0))
+    scaled: Array = rows[:, varies] / spread[varies]
+    return scaled
 
 
 def _dense(table: Table) -> Array:

@@ -118,13 +118,18 @@ def summarize(results: Sequence[ProbeResult]) -> Summary:
 def paired(first: Sequence[ProbeResult], second: Sequence[ProbeResult]) -> Summary:
     """The summary of first - second, score by score: the same seed, the same split.
 
+    A single result, of something that knows no seed such as raw features, is compared with every seed of the other.
+
     Raises:
         InputError: where the two were not measured on the same splits.
     """
-    left, right = _scores(first), _scores(second)
-    if left.shape != right.shape or [r.splits for r in first] != [r.splits for r in second]:
-        raise InputError("A paired difference needs both results on the same rows, splits and seeds. Probe them again with the same splits.")
-    return _summary(left - right)
+    if len(second) == 1:
+        second = [*second] * len(first)
+    if len(first) == 1:
+        first = [*first] * len(second)
+    if [r.splits for r in first] != [r.splits for r in second]:
+        raise InputError("A paired difference needs both results on the same rows, splits and seeds. Probe them again, alike.")
+    return _summary(_scores(first) - _scores(second))
 
 
 def _scores(results: Sequence[ProbeResult]) -> Array:

@@ -80,10 +80,15 @@ def svm_probe(
 
 def folds_protocol(labels: Any, *, num_folds: int = 10, seed: int = 0) -> Protocol:
     """Stratified shuffled outer folds, all other rows for training, none set apart for validation."""
+    return Protocol(labels, folds_splits(labels, num_folds=num_folds, seed=seed))
+
+
+def folds_splits(labels: Any, *, num_folds: int = 10, seed: int = 0) -> tuple[Split, ...]:
+    """The outer folds as splits without validation rows."""
     array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     outer = fold_splits(array, num_folds=num_folds, seed=seed)
     empty = np.empty(0, dtype=np.int64)
-    return Protocol(array, [Split(train=np.sort(np.concatenate([s.train, s.val])), val=empty, test=s.test) for s in outer])
+    return tuple(Split(train=np.sort(np.concatenate([s.train, s.val])), val=empty, test=s.test) for s in outer)
 
 
 def svm_answers(

@@ -91,12 +91,13 @@ class Training:
         self.reports: list[Progress] = []  # of epochs that are in the history, and were not told yet
         self.plan_state = self.plan_generator.get_state()  # as it was when this epoch was planned
 
-    def run(self, hooks: Hooks | None = None) -> History:
-        """Train to the last epoch, or until the loss stops improving. Returns the history."""
+    def run(self, hooks: Hooks | None = None, *, until: int | None = None) -> History:
+        """Train to the last epoch (or, to go on later, to the epoch `until`), or until the loss stops improving. Returns the history."""
         hooks = hooks or Hooks()
+        last = self.settings.epochs if until is None else min(until, self.settings.epochs)
         self.model.train()
         with torch.enable_grad(), matmul_precision(self.settings.precision, self.device), self._on_device():
-            while self.epoch < self.settings.epochs and not self._out_of_patience():
+            while self.epoch < last and not self._out_of_patience():
                 self.run_epoch(hooks)
             self._collect()
             self._report(hooks)

@@ -1,0 +1,81 @@
+"""From printed and measured numbers to the cells of a table, and to words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from graphlatent.bench.differences import difference, summary_of
+from graphlatent.bench.formats import Cell
+from graphlatent.bench.recipe import Recipe
+from graphlatent.probes.results import ProbeResult, Summary
+
+NOT_AT_HAND, NOT_MEASURED = "data not at hand", "not measured"
+
+
+def empty_cell(why: str) -> Cell:
+    """A cell that says why there is no number."""
+    return Cell(why, values={"state": why})
+
+
+def published_cell(recipe: Recipe) -> Cell:
+    """What the paper prints: mean ± spread."""
+    printed = recipe.published
+    if printed is None:
+        return empty_cell("not printed")
+    text = printed_number(printed.mean) + ("" if printed.spread is None else f" ± {printed_number(printed.spread)}")
+    values = {"published": printed.mean, "published_spread": printed.spread, "selection": printed.selection}
+    return Cell(text, "" if printed.runs is None else f"{printed.runs} runs", {"state": "published", **values})
+
+
+def measured_cell(found: Mapping[int, ProbeResult], *, name: str) -> Cell:
+    """Mean ± spread of one or more results by seed. Raises `InputError` with their name where they do not match."""
+    summary = summary_of(found, name=name)
+    low, high = (f"{100 * end:.1f}" for end in (summary.low, summary.high))
+    interval = "" if math.isnan(summary.low) else f"95 % [{low}, {high}], "
+    return Cell(score(summary), interval + counts(summary), {"state": "measured", **_values(summary), "selection": selection(found)})
+
+
+def difference_cell(first: Mapping[int, ProbeResult], second: Mapping[int, ProbeResult], *, name: str) -> Cell:
+    """First minus second in points, with its interval where they are paired. Raises `InputError` where results do not match."""
+    found = difference(first, second, name=name)
+    if found.summary is None:
+        return Cell(f"{points(found.mean)} (not paired)", values={"state": "not paired", "mean": 100 * found.mean})
+    return Cell(f"{points(found.mean)} {interval(found.summary)}", counts(found.summary), {"state": "paired", **_values(found.summary)})
+
+
+def score(summary: Summary) -> str:
+    """Mean ± spread over splits, over seeds where there is one split: "78.1 ± 2.4"."""
+    spread = summary.std_seeds if math.isnan(summary.std_splits) else summary.std_splits
+    return f"{100 * summary.mean:.1f}" + ("" if math.isnan(spread) else f" ± {100 * spread:.1f}")
+
+
+def points(share: float) -> str:
+    """A difference of shares in points, with its sign: "+1.2"."""
+    return f"{round(100 * share, 1) + 0.0:+.1f}"  # adding 0.0 makes -0.0 positive
+
+
+def interval(summary: Summary) -> str:
+    """The 95 % interval of a difference: "[+0.4, +2.0]"."""
+    return "(no interval)" if math.isnan(summary.low) else f"[{points(summary.low)}, {points(summary.high)}]"
+
+
+def counts(summary: Summary) -> str:
+    """How many scores: "5 seeds x 10 splits"."""
+    return " x ".join(f"{n} {name}{'s' if n > 1 else ''}" for n, name in ((summary.num_seeds, "seed"), (summary.num_splits, "split")))
+
+
+def printed_number(value: float) -> str:
+    """As the paper prints it: one decimal, two in Table 3."""
+    return f"{value:.1f}" if round(value, 1) == value else f"{value:.2f}"
+
+
+def selection(found: Mapping[int, ProbeResult]) -> str:
+    """How results were chosen; every way, should seeds differ."""
+    return " / ".join(dict.fromkeys(result.selection for result in found.values()))
+
+
+def _values(summary: Summary) -> dict[str, Any]:
+    shares = {name: 100 * getattr(summary, name) for name in ("mean", "std_splits", "std_seeds", "low", "high")}
+    return {**shares, "seeds": summary.num_seeds, "splits": summary.num_splits}

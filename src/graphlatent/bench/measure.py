@@ -1,0 +1,267 @@
+"""The rows of a cell, measured for one seed: every representation is trained and probed once, then selected from in several ways.
+
+Rows: "raw" and "propagated" features, "random" (the paper's encoder with its initial weights), "paper" (the paper's settings), "released"
+(the released scripts' settings under their protocol, which chooses on test labels), "defaults" (ours).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from graphlatent.bench.material import Material
+from graphlatent.bench.recipe import Recipe
+from graphlatent.config import GraphSettings, NodeSettings, to_mapping
+from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
+from graphlatent.probes.adam import adam_answers
+from graphlatent.probes.baselines import propagated_features, raw_features
+from graphlatent.probes.design import PREPROCESSING, Preprocessing
+from graphlatent.probes.linear import STRENGTHS, best_on_validation, checked_settings, linear_answers, words
+from graphlatent.probes.protocol import Answer, ReleasedProtocol
+from graphlatent.probes.rbf import rbf_answers
+from graphlatent.probes.results import ProbeResult
+from graphlatent.probes.svm import inner_splits, nested_words, svm_answers
+
+Found: TypeAlias = dict[str, tuple[Answer, ...]]
+Results: TypeAlias = dict[str, ProbeResult]
+PLAIN, CONCAT = "embedding", "embedding + features"
+RBF_PREPROCESSING: tuple[Preprocessing, ...] = ("none", "standard")
+RBF_FOLDS = 3
+FIXED = "Nothing chosen but the probe's settings, per split on its validation part: the epoch and the representation are fixed beforehand. "
+
+
+@dataclass(eq=False)
+class Measurement:
+    """One data set and seed: what was trained and probed so far, so that cells that share it do not do so twice.
+
+    Args:
+        material: the data.
+        seed: of training and folds.
+        device: where to train and probe.
+    """
+
+    material: Material
+    seed: int
+    device: torch.device
+    embedded: dict[str, dict[int, Any]] = field(default_factory=dict)  # by settings and epoch
+    training: dict[str, dict[str, Any]] = field(default_factory=dict)
+    answered: dict[tuple[str, str, str], tuple[Answer, ...]] = field(default_factory=dict)  # by probe, settings and candidate
+
+    def row(self, recipe: Recipe, row: str) -> tuple[Results, Mapping[str, Any]]:
+        """The results of one row by "probe/selection", and what is known about its training."""
+        if row in ("raw", "propagated"):
+            return self._baseline(recipe, row), {}
+        if row == "random":
+            settings = replace(recipe.settings(), epochs=0)
+            names = [(0, kind) for kind in self._kinds(recipe, chosen=True)]
+            return self._selected(recipe, settings, names, fixed=names[-1:], probes=("linear", "rbf", "paper-probe")), {}
+        if row == "released":
+            return self._released(recipe)
+        settings = recipe.settings() if row == "paper" else recipe.default_settings()
+        epochs = recipe.evaluation.epochs if row == "paper" else _default_epochs(settings.epochs)
+        budget = recipe.evaluation.budget if row == "paper" else settings.epochs
+        main = "defaults" in recipe.rows  # ablations keep the representation of their recipe
+        names = [(e, kind) for e in epochs for kind in self._kinds(recipe, chosen=main)]
+        own = CONCAT if getattr(settings, "concat_input", False) else PLAIN
+        probes = ("linear", "rbf", "paper-probe") if main else ("linear",)
+        results = self._selected(recipe, settings, names, fixed=[(budget, own)], probes=probes if row == "paper" else ("linear", "rbf"))
+        if row == "defaults":
+            untrained = self._selected(recipe, replace(settings, epochs=0), [(0, own)], fixed=[], probes=("linear",))
+            results |= {name.replace("validation", "untrained"): result for name, result in untrained.items()}
+        return results, self.training.get(_key(settings, self.seed), {})
+
+    def _kinds(self, recipe: Recipe, *, chosen: bool) -> tuple[str, ...]:
+        """The representations a split may choose from."""
+        if recipe.level == "graph":
+            return (PLAIN,)
+        own = CONCAT if getattr(recipe.settings(), "concat_input", False) else PLAIN
+        return (PLAIN, CONCAT) if chosen else (own,)
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def _baseline(self, recipe: Recipe, row: str) -> Results:
+        graph, level = self.material.graph, recipe.level
+        if row == "raw":
+            candidates = {"X": raw_features(graph, level=level)}
+        else:
+            candidates = {"A^2 X": propagated_features(graph, level=level)}
+            candidates["X, AX, A^2 X"] = propagated_features(graph, level=level, concat=True)
+        found = {name: self._linear(row, name, rows) for name, rows in candidates.items()}
+        results = {"linear/validation": self._final(best_on_validation(found), self._words(recipe, len(found) > 1))}
+        if recipe.level == "graph":
+            results["rbf/validation"] = self._rbf(candidates, best_on_validation(found), several=len(found) > 1)
+        return results
+
+    def _selected(
+        self,
+        recipe: Recipe,
+        settings: NodeSettings | GraphSettings,
+        names: Sequence[tuple[int, str]],
+        *,
+        fixed: Sequence[tuple[int, str]],
+        probes: Sequence[str],
+    ) -> Results:
+        """Results of one training, chosen per split on validation, and with a fixed epoch."""
+        found = {_name(*name): self._linear_of(settings, *name) for name in dict.fromkeys([*names, *fixed])}
+        best = best_on_validation({_name(*name): found[_name(*name)] for name in names})
+        results = {"linear/validation": self._final(best, self._words(recipe, len(names) > 1))}
+        for name in fixed:
+            results["linear/fixed"] = self._final(found[_name(*name)], FIXED + self._words(recipe, False))
+        if recipe.level == "graph" and "rbf" in probes:
+            rows = {_name(epoch, kind): self._representation(settings, epoch, kind) for epoch, kind in names}
+            results["rbf/validation"] = self._rbf(rows, best, several=len(names) > 1)
+        if recipe.level == "node" and "paper-probe" in probes and self.material.labels.ndim == 1:
+            own = [name for name in names if name[1] == CONCAT] or list(names)
+            found = {_name(*name): self._adam_of(recipe, settings, *name) for name in own}
+            said = "The paper's probe (Adam, epochs and decay of its Table 6), features appended as in the paper; per split, the epoch with the "
+            said += f"highest validation {recipe.metric}."
+            results["paper-probe/validation"] = self._final(best_on_validation(found), said)
+        return results
+
+    def _released(self, recipe: Recipe) -> tuple[Results, Mapping[str, Any]]:
+        """The released scripts' training, probe and choice of the epoch on the test labels."""
+        settings = recipe.released_settings()
+        epochs = [e for e in recipe.evaluation.epochs if e < settings.epochs] + [settings.epochs]
+        self._train(settings, epochs)
+        key = _key(settings, self.seed)
+        if recipe.level == "node":
+            kind = CONCAT if getattr(settings, "concat_input", False) else PLAIN
+            found = {_name(e, kind): self._adam_of(recipe, settings, e, kind) for e in epochs}
+            name, said = "paper-probe", "the epoch"
+        else:
+            rows = {_name(e, PLAIN): self._representation(settings, e, PLAIN) for e in epochs}
+            found = {each: self._rbf_of(key, each, rows, preprocessing=("none",)) for each in rows}
+            name, said = "rbf", "the epoch (C chosen in inner folds of the training part)"
+        protocol = self.material.protocol(self.seed, released=True)
+        assert isinstance(protocol, ReleasedProtocol)
+        results = {f"{name}/test": protocol.best_on_test(found, selection=said)}
+        honest = "The same candidates; per split, the epoch with the highest validation score."
+        results[f"{name}/validation"] = self._final(best_on_validation(found), honest)
+        return results, self.training[key]
+
+    # -- probes ----------------------------------------------------------------------------------------------------
+
+    def _linear_of(self, settings: NodeSettings | GraphSettings, epoch: int, kind: str) -> tuple[Answer, ...]:
+        key = ("linear", _key(settings, self.seed), _name(epoch, kind))
+        if key not in self.answered:
+            self.answered[key] = self._linear(key[1], key[2], self._representation(settings, epoch, kind))
+        return self.answered[key]
+
+    def _linear(self, key: str, name: str, rows: Any) -> tuple[Answer, ...]:
+        memo = ("linear", key, name)
+        if memo not in self.answered:
+            settings = checked_settings(STRENGTHS, PREPROCESSING, owner="bench")
+            protocol = self.material.protocol(self.seed)
+            if self.material.splits is None:
+                found = svm_answers({name: rows}, protocol, settings=settings, seed=self.seed, device=self.device)
+            else:
+                found = linear_answers({name: rows}, protocol, settings=settings, device=self.device)
+            self.answered[memo] = found[name]
+        return self.answered[memo]
+
+    def _adam_of(self, recipe: Recipe, settings: NodeSettings | GraphSettings, epoch: int, kind: str) -> tuple[Answer, ...]:
+        memo = ("adam", _key(settings, self.seed), _name(epoch, kind))
+        if memo not in self.answered:
+            rows = {memo[2]: self._representation(settings, epoch, kind)}
+            how = recipe.evaluation
+            assert how.probe_epochs is not None
+            assert how.probe_weight_decay is not None
+            protocol = self.material.protocol(self.seed)
+            found = adam_answers(
+                rows, protocol, epochs=how.probe_epochs, weight_decay=how.probe_weight_decay, seed=self.seed, device=self.device
+            )
+            self.answered[memo] = found[memo[2]]
+        return self.answered[memo]
+
+    def _rbf_of(self, key: str, name: str, rows: Mapping[str, Any], *, preprocessing: Sequence[Preprocessing]) -> tuple[Answer, ...]:
+        memo = ("rbf", key, name)
+        if memo not in self.answered:
+            self.answered[memo] = self._rbf_answers(rows, [name] * len(self.material.protocol(self.seed).splits), preprocessing)
+        return self.answered[memo]
+
+    def _rbf_answers(self, rows: Mapping[str, Any], names: Sequence[str], preprocessing: Sequence[Preprocessing]) -> tuple[Answer, ...]:
+        parts = self.material.protocol(self.seed).visible()
+        inner = inner_splits(parts, inner_folds=RBF_FOLDS, seed=self.seed)
+        return rbf_answers(rows, names, parts, inner, preprocessing=preprocessing)
+
+    def _rbf(self, rows: Mapping[str, Any], best: Sequence[Answer], *, several: bool) -> ProbeResult:
+        answers = self._rbf_answers(rows, [answer.choice.candidate for answer in best], RBF_PREPROCESSING)
+        return self._final(answers, nested_words(several, "rbf", RBF_FOLDS))
+
+    def _final(self, answers: Sequence[Answer], selection: str) -> ProbeResult:
+        return self.material.protocol(self.seed).final(answers, selection=selection)
+
+    def _words(self, recipe: Recipe, several: bool) -> str:
+        return nested_words(several, "linear", 5) if recipe.level == "graph" else words(several, recipe.metric)
+
+    # -- training --------------------------------------------------------------------------------------------------
+
+    def _representation(self, settings: NodeSettings | GraphSettings, epoch: int, kind: str) -> Any:
+        """The rows of one epoch of one training; trains to all epochs that are wanted the first time."""
+        self._train(settings, [epoch])
+        rows = self.embedded[_key(settings, self.seed)][epoch]
+        if kind == PLAIN:
+            return rows
+        raw: Any = raw_features(self.material.graph, level="node")
+        return np.concatenate([rows, raw.toarray() if hasattr(raw, "toarray") else raw], axis=1)
+
+    def prepare(self, recipe: Recipe, row: str) -> None:
+        """Train whatever a row needs, all its epochs in one go."""
+        if row == "paper":
+            self._train(recipe.settings(), recipe.evaluation.epochs)
+        if row == "defaults":
+            settings = recipe.default_settings()
+            self._train(settings, _default_epochs(settings.epochs))
+
+    def _train(self, settings: NodeSettings | GraphSettings, epochs: Sequence[int]) -> None:
+        key = _key(settings, self.seed)
+        if all(epoch in self.embedded.get(key, {}) for epoch in epochs):
+            return
+        began = time.monotonic()
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+        estimator = _estimator(settings, seed=self.seed, device=self.device)
+        found: dict[int, Any] = {}
+        last = None
+        for epoch, then in _snapshots(estimator, self.material, epochs):
+            found[epoch], last = then.transform(self.material.graph), then
+        self.embedded.setdefault(key, {}).update(found)
+        loss = last.history_.loss if last is not None else []
+        if len(loss) < self.training.get(key, {}).get("epochs", 0):
+            return
+        self.training[key] = {"epochs": len(loss), "last_loss": loss[-1] if loss else None, "seconds": round(time.monotonic() - began, 2)}
+        if self.device.type == "cuda":
+            self.training[key]["peak_memory_mb"] = round(torch.cuda.max_memory_allocated(self.device) / 2**20)
+
+
+def _snapshots(estimator: LaGraphEstimator, material: Material, epochs: Sequence[int]) -> Iterator[tuple[int, LaGraphEstimator]]:
+    yield from estimator.snapshots(material.seen, epochs=sorted(epochs))
+
+
+def _estimator(settings: NodeSettings | GraphSettings, *, seed: int, device: torch.device) -> LaGraphEstimator:
+    values = {**vars(settings), "random_state": seed, "device": str(device), "progress": False}
+    if isinstance(settings, NodeSettings):
+        return NodeLaGraph(**{**values, "concat_input": False})  # features are appended where the embedding is probed
+    return GraphLaGraph(**values)
+
+
+def _default_epochs(last: int) -> list[int]:
+    """Epochs that validation may stop at with our defaults: about every tripling, and the last."""
+    return [e for e in (1, 3, 10, 30, 100, 300) if e < last] + [last]
+
+
+def _key(settings: NodeSettings | GraphSettings, seed: int) -> str:
+    """Equal for settings that train the same; the number of epochs and what is appended afterwards do not matter."""
+    values = {k: v for k, v in to_mapping(settings).items() if k not in ("concat_input", "device", "random_state")}
+    if settings.schedule == "none":
+        values.pop("epochs")
+    return f"{seed} {values}"
+
+
+def _name(epoch: int, kind: str) -> str:
+    return f"epoch {epoch}, {kind}"

@@ -1,0 +1,164 @@
+"""Cells run one after another or in several processes: finished rows are skipped, a failed one does not stop the others.
+
+Cells of the same data set and seed are run together, since they share data, trainings and probes. A record is written as soon as a row is
+done, so a run that is killed goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from graphlatent.bench.ledger import Record, record_path, surroundings, write_record
+from graphlatent.bench.material import at_hand, load_material
+from graphlatent.bench.measure import Measurement
+from graphlatent.bench.recipe import ROWS, Recipe
+from graphlatent.data.datasets import data_root
+from graphlatent.errors import bad_argument
+from graphlatent.estimator import pick_device
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened to one row of one cell.
+
+    Args:
+        cell: name of the recipe.
+        row: of the cell.
+        seed: of the run.
+        state: "done", "skipped" (measured before), "missing" (data not at hand) or "failed".
+        text: the score, or the reason.
+    """
+
+    cell: str
+    row: str
+    seed: int
+    state: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """All that is to be measured for one data set and seed, in one process."""
+
+    recipes: tuple[Recipe, ...]
+    rows: tuple[str, ...]
+    seed: int
+    ledger: Path
+    data: Path | None
+    device: str
+    command: str
+    threads: int | None
+
+
+def run_cells(
+    recipes: Sequence[Recipe],
+    *,
+    seeds: Sequence[int],
+    rows: Sequence[str] | None = None,
+    ledger: Path,
+    data: Path | None = None,
+    device: str = "auto",
+    jobs: int = 1,
+    command: str = "",
+    on_event: Callable[[Event], None] = lambda _: None,
+) -> list[Event]:
+    """Measure cells for several seeds. Returns what happened, in the order in which it did.
+
+    Args:
+        recipes: the cells.
+        seeds: of training and folds; one record each.
+        rows: which rows to measure; None for those of each recipe.
+        ledger: folder of the records.
+        data: root of the data sets; None for `data_root()`.
+        device: where to train and probe, as in the settings.
+        jobs: processes; with more than one, each gets its share of the cores.
+        command: as typed, for the records.
+        on_event: called for every row.
+    """
+    if rows is not None and not set(rows) <= set(ROWS):
+        raise bad_argument("rows", owner="bench run", allowed=f"among {ROWS}", got=tuple(rows))
+    threads = None if jobs == 1 else max(1, (os.cpu_count() or 1) // jobs)
+    ledger = ledger.resolve()
+    groups = [(seed, same) for seed in seeds for same in _grouped(recipes)]
+    tasks = [_Task(same, tuple(rows or ROWS), seed, ledger, data, device, command, threads) for seed, same in groups]
+    events = []
+    for event in _in_order(tasks) if jobs == 1 else _side_by_side(tasks, jobs):
+        events.append(event)
+        on_event(event)
+    return events
+
+
+def _grouped(recipes: Sequence[Recipe]) -> list[tuple[Recipe, ...]]:
+    """Recipes that share their data, together."""
+    groups: dict[tuple[str, bool, str], list[Recipe]] = {}
+    for recipe in recipes:
+        groups.setdefault((recipe.dataset, recipe.binarize, recipe.protocol), []).append(recipe)
+    return [tuple(group) for group in groups.values()]
+
+
+def _in_order(tasks: Sequence[_Task]) -> Iterator[Event]:
+    for task in tasks:
+        yield from _run(task)
+
+
+def _side_by_side(tasks: Sequence[_Task], jobs: int) -> Iterator[Event]:
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = {pool.submit(_run_all, task): task for task in tasks}
+        for future in as_completed(waiting):
+            error, task = future.exception(), waiting[future]
+            if error is None:
+                yield from future.result()
+            else:  # the process itself died, for want of memory for example
+                yield Event(task.recipes[0].name, "*", task.seed, "failed", f"{type(error).__name__}: {error}")
+
+
+def _run_all(task: _Task) -> list[Event]:
+    if task.threads is not None:
+        torch.set_num_threads(task.threads)
+    return list(_run(task))
+
+
+def _run(task: _Task) -> Iterator[Event]:
+    """Every row of every cell of a task; the data is only read where something is left to do."""
+    todo = []
+    for recipe in task.recipes:
+        for row in (row for row in recipe.rows if row in task.rows):
+            if row in ("raw", "propagated") and recipe.protocol != "folds" and task.seed != 0:
+                yield Event(recipe.name, row, task.seed, "skipped", "nothing random in it: seed 0 stands for all")
+            elif record_path(task.ledger, recipe.name, row, task.seed).exists():
+                yield Event(recipe.name, row, task.seed, "skipped", "measured before")
+            elif not at_hand(recipe, task.data or data_root()):
+                yield Event(recipe.name, row, task.seed, "missing", f"data not at hand: {recipe.dataset}")
+            else:
+                todo.append((recipe, row))
+    if not todo:
+        return
+    device = pick_device(task.device)
+    try:
+        measurement = Measurement(load_material(todo[0][0], task.data), task.seed, device)
+    except Exception as error:
+        yield from (Event(recipe.name, row, task.seed, "failed", f"{type(error).__name__}: {error}") for recipe, row in todo)
+        return
+    for recipe, row in todo:
+        yield _measured(measurement, recipe, row, task)
+
+
+def _measured(measurement: Measurement, recipe: Recipe, row: str, task: _Task) -> Event:
+    began = time.monotonic()
+    try:
+        measurement.prepare(recipe, row)
+        results, training = measurement.row(recipe, row)
+    except Exception as error:  # a failed row must not stop the others; what failed is told and nothing is written
+        return Event(recipe.name, row, task.seed, "failed", f"{type(error).__name__}: {error}")
+    about = {"command": task.command, **surroundings(measurement.device), "seconds": round(time.monotonic() - began, 1)}
+    write_record(task.ledger, Record(recipe.name, row, task.seed, results, about, training))
+    scores = ", ".join(f"{name} {100 * result.mean:.2f}" for name, result in results.items())
+    return Event(recipe.name, row, task.seed, "done", f"{scores} ({about['seconds']} s)")

@@ -1,0 +1,259 @@
+"""The paper's tables, made anew from the ledger: what was printed, and what was measured beside it.
+
+A main table (1, 2, binarized) has a column for each data set and a line for each way to come to a score. The others are ablations: a line
+for each variant, what was printed and what was measured in one cell.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from graphlatent.bench.cells import (
+    NOT_AT_HAND,
+    NOT_MEASURED,
+    counts,
+    difference_cell,
+    empty_cell,
+    measured_cell,
+    printed_number,
+    published_cell,
+    selection,
+)
+from graphlatent.bench.differences import by_seed, summary_of
+from graphlatent.bench.formats import Block, Cell, Line, Table, markdown
+from graphlatent.bench.ledger import Record, read_ledger
+from graphlatent.bench.lines import BLOCKS, DIFFERENCES, Minus, Wanted
+from graphlatent.bench.recipe import SHAPES, Recipe, all_recipes
+from graphlatent.data.datasets import dataset_info
+from graphlatent.errors import ConfigError, InputError, bad_argument
+from graphlatent.probes.results import ProbeResult
+
+TITLES: Mapping[str, str] = {
+    "1": "Table 1: graph classification",
+    "2": "Table 2: node classification",
+    "3": "Table 3: nodes sampled for a step",
+    "9": "Table 9: objectives",
+    "10": "Table 10: with and without the input features beside the embedding",
+    "figure2": "Figure 2: batch sizes",
+    "alpha": "The weight alpha of the invariance term",
+    "invariance": "Invariance on masked nodes or on all",
+    "binarized": "Table 2 with counts set to 0 and 1",
+}
+MAIN = ("1", "2", "binarized")
+ABSENT_FILE = "absent.json"  # of a ledger: data sets that could not be had, with the reason
+_BLOCK = re.compile(r"<!-- bench\b(?P<words>.*?)-->(?:(?P<inside>.*?)<!-- end -->)?", flags=re.DOTALL)
+_SPREAD = (
+    "Mean ± standard deviation over the splits of a seed, over seeds where there is one split; the ± of published numbers is the paper's."
+)
+_MEMORY = "MB: peak memory on the GPU, of ours the largest over the seeds."
+
+
+def make_table(name: str, records: Sequence[Record], *, absent: Collection[str] = ()) -> Table:
+    """One of `TITLES`, out of records.
+
+    Args:
+        name: of the table.
+        records: of the ledger; those of other tables do not matter.
+        absent: data sets that are not at hand.
+
+    Raises:
+        ConfigError: where there is no such table.
+        InputError: where records of a row do not match.
+    """
+    if name not in TITLES:
+        raise bad_argument("table", owner="bench", allowed=f"one of {tuple(TITLES)}", got=name)
+    recipes = recipes_of(name)
+    cells = {recipe.name for recipe in recipes}
+    source = _Source([record for record in records if record.cell in cells], frozenset(absent))
+    blocks, how = (_main if name in MAIN else _ablation)(source, recipes)
+    reading = [_SPREAD, *([_INTERVALS] if name in MAIN else []), *([_MEMORY] if name == "3" else []), *_provenance(source.records)]
+    return Table(name, f"{TITLES[name]} ({_metrics(recipes)})", tuple(blocks), (*_about_published(recipes), *how, *reading))
+
+
+def recipes_of(table: str | None) -> list[Recipe]:
+    """The packaged recipes of a table, or of all, in the paper's order."""
+    return [recipe for recipe in _recipes() if table in (None, recipe.table)]
+
+
+@cache
+def _recipes() -> tuple[Recipe, ...]:
+    return all_recipes()
+
+
+def filled(text: str, root: Path) -> str:
+    """The page with its tables written anew: what stands between `<!-- bench table 1 -->` and the next `<!-- end -->`.
+
+    It depends on the ledger alone, not on the data that this machine has: sets that were not at hand are named in its absent.json.
+
+    Raises:
+        ConfigError: where a block has no end, or names no table.
+        InputError: where the ledger is damaged.
+    """
+    if _BLOCK.search(text) is None:
+        return text
+    records, absent = read_ledger(root), absent_sets(root)
+
+    def made(match: re.Match[str]) -> str:
+        words, start = match["words"].split(), f"<!-- bench{match['words']}-->"
+        if len(words) != 2 or words[0] != "table" or words[1] not in TITLES:
+            raise ConfigError(f"'{start}' names no table. It must be '<!-- bench table NAME -->', NAME one of {', '.join(TITLES)}.")
+        if match["inside"] is None or "<!-- bench" in match["inside"]:
+            raise ConfigError(f"'{start}' has no '<!-- end -->' after it.")
+        return f"<!-- bench table {words[1]} -->\n{markdown(make_table(words[1], records, absent=absent))}\n<!-- end -->"
+
+    return _BLOCK.sub(made, text)
+
+
+def absent_sets(root: Path) -> frozenset[str]:
+    """Data sets that a ledger names as not at hand when it was made: the keys of its absent.json; none where it has no such file.
+
+    Raises:
+        InputError: where the file is damaged or names a set that is not known.
+    """
+    path = root / ABSENT_FILE
+    if not path.exists():
+        return frozenset()
+    try:
+        return frozenset(dataset_info(name).name for name in dict(json.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} must be a JSON object that gives a reason for each data set that is not at hand. {error}") from error
+
+
+# ---- cells of the two kinds of tables
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Records of a table, and what could not be measured."""
+
+    records: Sequence[Record]
+    absent: frozenset[str]
+
+    def found(self, recipe: Recipe, wanted: Wanted) -> dict[int, ProbeResult]:
+        return by_seed(self.records, cell=recipe.name, row=wanted.row, result=wanted.result)
+
+    def cell(self, recipe: Recipe, wanted: Wanted) -> Cell:
+        found = self.found(recipe, wanted)
+        return measured_cell(found, name=_called(recipe, wanted)) if found else self._none(recipe)
+
+    def difference(self, recipe: Recipe, minus: Minus) -> Cell:
+        first, second = self.found(recipe, minus.first), self.found(recipe, minus.second)
+        return difference_cell(first, second, name=f"{recipe.name}, {minus.label}") if first and second else self._none(recipe)
+
+    def how(self, recipes: Iterable[Recipe], wanted: Wanted) -> list[tuple[str, str]]:
+        """By column that was measured: how it was selected, and out of how many scores."""
+        said = []
+        for recipe in recipes:
+            found = self.found(recipe, wanted)
+            if found:
+                said.append((recipe.column, f"{selection(found)} {counts(summary_of(found, name=_called(recipe, wanted)))}."))
+        return said
+
+    def _none(self, recipe: Recipe) -> Cell:
+        return empty_cell(NOT_AT_HAND if recipe.dataset in self.absent else NOT_MEASURED)
+
+
+def _main(source: _Source, recipes: Sequence[Recipe]) -> tuple[list[Block], list[str]]:
+    """The blocks of a main table, and how each of its lines was selected."""
+    level, columns = recipes[0].level, tuple(recipe.column for recipe in recipes)
+    published = Line("published", tuple(published_cell(recipe) for recipe in recipes))
+    blocks, how = [], []
+    for title, lines in BLOCKS[level].items():
+        measured = [Line(wanted.label, tuple(source.cell(recipe, wanted) for recipe in recipes)) for wanted in lines]
+        blocks.append(Block(title, columns, (published, *measured)))
+        how += [(f"{title}, {wanted.label}" if title else wanted.label, _by_column(source.how(recipes, wanted))) for wanted in lines]
+    minus = [Line(each.label, tuple(source.difference(recipe, each) for recipe in recipes)) for each in DIFFERENCES[level]]
+    blocks.append(Block("Differences in points, paired by seed and split, with 95 % intervals", columns, tuple(minus)))
+    return blocks, [f"{'; '.join(labels)}: {text}" for labels, text in _grouped(how)]
+
+
+def _ablation(source: _Source, recipes: Sequence[Recipe]) -> tuple[list[Block], list[str]]:
+    """The block of an ablation, and how its cells were selected."""
+    place = {(recipe.line, recipe.column): recipe for recipe in recipes}
+    lines, columns = (tuple(dict.fromkeys(key[i] for key in place)) for i in (0, 1))
+    measured = [Line(line, tuple(_variant(source, place.get((line, column))) for column in columns)) for line in lines]
+    how = _by_column([said for recipe in recipes for said in source.how([recipe], _shown(recipe))])
+    shapes = [f"{recipe.column}: {recipe.ours['dataset']}" for recipe in recipes if recipe.dataset in SHAPES]
+    return [Block("", columns, tuple(measured))], [f"measured: {how}", *dict.fromkeys(shapes)]
+
+
+def _variant(source: _Source, recipe: Recipe | None) -> Cell:
+    """What was printed and what was measured, in one cell."""
+    if recipe is None:
+        return empty_cell("no such cell")
+    cell, printed = source.cell(recipe, _shown(recipe)), recipe.published
+    memory = _peak_memory(source.records, recipe) if recipe.table == "3" else None
+    text = cell.text if memory is None else f"{cell.text}, {memory:.0f} MB"
+    values = {**cell.values, "memory_mb": memory}
+    if printed is not None:
+        used = "" if printed.memory_mb is None else f", {printed.memory_mb} MB"
+        text = f"{printed_number(printed.mean)}{used} published / {text}"
+        values |= {"published": printed.mean, "published_spread": printed.spread, "published_memory_mb": printed.memory_mb}
+    return replace(cell, text=text, values=values)
+
+
+def _shown(recipe: Recipe) -> Wanted:
+    """Which result an ablation shows: chosen on validation where there is a choice of epochs."""
+    return Wanted(recipe.line, "paper", "linear/validation" if len(recipe.evaluation.epochs) > 1 else "linear/fixed")
+
+
+def _peak_memory(records: Iterable[Record], recipe: Recipe) -> float | None:
+    """The largest over the seeds; None where it was not measured."""
+    found = [record.training.get("peak_memory_mb") for record in records if record.cell == recipe.name and record.row == "paper"]
+    return max((value for value in found if isinstance(value, int | float)), default=None)
+
+
+# ---- notes
+
+
+def _about_published(recipes: Iterable[Recipe]) -> list[str]:
+    """How the published numbers were selected, and what to know about them."""
+    said, noted = [], []
+    for recipe in recipes:
+        printed = recipe.published
+        if printed is not None:
+            runs = "number of runs not given" if printed.runs is None else f"{printed.runs} runs"
+            said.append((recipe.column, f"{printed.source}, {runs}; {printed.selection or 'selection not known'}."))
+            noted += [(recipe.column, printed.note)] if printed.note else []
+    notes = [f"published, {', '.join(columns)}: {text}" for columns, text in _grouped(noted)]
+    return [f"published: {_by_column(said)}" if said else "published: no numbers are printed.", *notes]
+
+
+def _provenance(records: Sequence[Record]) -> list[str]:
+    """When and on what the records were measured."""
+    if not records:
+        return []
+    dates, hardware = (sorted({str(r.about[key]) for r in records if r.about.get(key)}) for key in ("date", "hardware"))
+    when = " to ".join(dict.fromkeys(dates[:1] + dates[-1:])) or "date not noted"
+    return [f"{len(records)} records, {when}; {', '.join(hardware) or 'hardware not noted'}. Each names its command, seed and commit."]
+
+
+def _metrics(recipes: Iterable[Recipe]) -> str:
+    """The first column's metric, and the columns that have another."""
+    first, *others = _grouped((recipe.column, recipe.metric) for recipe in recipes)
+    return "; ".join([f"{first[1]} in %", *(f"{', '.join(columns)}: {metric}" for columns, metric in others)])
+
+
+def _by_column(said: Iterable[tuple[str, str]]) -> str:
+    """What was said about columns, once where it is the same for all of them."""
+    groups = _grouped(said)
+    if not groups:
+        return f"{NOT_MEASURED}."
+    return groups[0][1] if len(groups) == 1 else " ".join(f"[{', '.join(columns)}] {text}" for columns, text in groups)
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> list[tuple[list[str], str]]:
+    """Names that have the same text, together and each once; in the order of the first."""
+    groups: dict[str, dict[str, None]] = {}
+    for name, text in pairs:
+        groups.setdefault(text, {})[name] = None
+    return [(list(names), text) for text, names in groups.items()]
+
+
+def _called(recipe: Recipe, wanted: Wanted) -> str:
+    return f"{recipe.name}, row {wanted.row}, {wanted.result}"

@@ -1,0 +1,224 @@
+"""The batched solver: by hand, against scikit-learn and SciPy run to convergence, and its fits kept apart."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+import graphlatent.probes.newton as newton
+from graphlatent.errors import GraphLatentWarning
+from graphlatent.probes.losses import Sigmoid, Softmax, SquaredHinge
+from graphlatent.probes.newton import Rows, minimise, minimise_path
+
+KINDS = ("narrow", "wide", "square", "rank", "copies", "contradictory", "constant", "uneven", "tiny", "many columns")
+STRENGTHS = (1e-1, 1e-3, 1e-6)
+
+
+def case(kind, *, num_classes=3):
+    """Rows, classes and fresh rows of the same kind; rows have mean 0 and mean squared norm 1, as the solver gets them."""
+    rng = np.random.default_rng(7)
+    num, width = {"wide": (30, 90), "square": (40, 40), "tiny": (3, 2), "many columns": (310, 290)}.get(kind, (80, 6))
+    total = num + 1000
+    labels = np.arange(total) % num_classes
+    rows = rng.normal(size=(num_classes, width))[labels] + 1.2 * rng.normal(size=(total, width))
+    if kind == "rank":
+        rows = rows[:, :3] @ rng.normal(size=(3, 40))
+    if kind == "constant":
+        rows[:, [1, 4]] = 5.0
+    if kind == "uneven":
+        rows = np.exp(3 * rows)
+    if kind in ("copies", "contradictory"):
+        rows[:num] = np.repeat(rows[: num // 4], 4, axis=0)
+    if kind == "copies":
+        labels[:num] = np.repeat(labels[: num // 4], 4)
+    rows = rows - rows[:num].mean(0)
+    rows = rows / np.sqrt((rows[:num] ** 2).sum(1).mean())
+    return SimpleNamespace(x=rows[:num], y=labels[:num], fresh=rows[num:], num_classes=num_classes)
+
+
+def with_ones(x):
+    return np.column_stack([x, np.ones(len(x))])
+
+
+def rows_of(*tables):
+    """The rows of several fits, filled up to the longest."""
+    longest = max(map(len, tables))
+    values = np.stack([np.pad(with_ones(x), ((0, longest - len(x)), (0, 0))) for x in tables])
+    share = np.stack([np.pad(np.full(len(x), 1 / len(x)), (0, longest - len(x))) for x in tables])
+    return Rows(torch.from_numpy(values), torch.from_numpy(share))
+
+
+def softmax_of(*labels, num_classes=3):
+    longest = max(map(len, labels))
+    target = np.zeros((len(labels), 1, num_classes, longest))
+    for f, y in enumerate(labels):
+        target[f, 0, y, np.arange(len(y))] = 1.0
+    target = torch.from_numpy(target)
+    return Softmax(target, target.sum(3, keepdim=True) == 0)
+
+
+def signs_of(*signs):
+    """[F, Q, 1, n] out of one [Q, n] per fit."""
+    longest = max(each.shape[1] for each in signs)
+    return torch.from_numpy(np.stack([np.pad(each, ((0, 0), (0, longest - each.shape[1])), constant_values=-1.0) for each in signs]))[:, :, None]
+
+
+def against_rest(y, num_classes=3):
+    return np.where(np.arange(num_classes)[:, None] == y, 1.0, -1.0)
+
+
+def column(*strengths):
+    return torch.tensor([strengths], dtype=torch.float64)
+
+
+# --- the objectives once more, in plain NumPy ---
+
+
+def softmax_objective(x, y, weights, strength):
+    logits = with_ones(x) @ weights.T
+    top = logits.max(1)
+    return float((np.log(np.exp(logits - top[:, None]).sum(1)) + top - logits[np.arange(len(x)), y]).mean() + strength / 2 * (weights[:, :-1] ** 2).sum())
+
+
+def sigmoid_objective(x, sign, w, strength):
+    return float(np.logaddexp(0, -sign * (with_ones(x) @ w)).mean() + strength / 2 * (w[:-1] ** 2).sum())
+
+
+def hinge_objective(x, sign, w, strength, *, free_bias=True):
+    penalised = w[:-1] if free_bias else w
+    return float((np.maximum(0, 1 - sign * (with_ones(x) @ w)) ** 2).mean() + strength / 2 * (penalised**2).sum())
+
+
+def hinge_by_scipy(x, sign, strength):
+    def slope(w):
+        inside = -2 * sign * np.maximum(0, 1 - sign * (with_ones(x) @ w)) / len(x)
+        return with_ones(x).T @ inside + strength * np.append(w[:-1], 0)
+
+    options = {"maxiter": 50_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-11}
+    return minimize(lambda w: hinge_objective(x, sign, w, strength), np.zeros(x.shape[1] + 1), jac=slope, method="L-BFGS-B", options=options).x
+
+
+def logistic(x, y, cost):
+    return LogisticRegression(C=cost, solver="newton-cg", tol=1e-10, max_iter=10_000).fit(x, y)
+
+
+def assert_same_minimum(ours, theirs):
+    assert ours <= theirs + 1e-6 * max(1.0, theirs)
+    assert ours >= theirs - 1e-6 * max(1.0, theirs)
+
+
+def assert_same_answers(ours, theirs):
+    assert np.mean(ours == theirs) >= 0.999
+
+
+# --- values by hand ---
+
+
+def test_softmax_of_two_points_by_hand():
+    # x = -1 and +1 of two classes: with weights (-w, w) the derivative is 2 (strength w - 1 / (1 + e^2w)), so w = 1 here
+    weights = minimise(rows_of(np.array([[-1.0], [1.0]])), softmax_of([0, 1], num_classes=2), column(1 / (1 + math.e**2)), num_classes=2)
+    np.testing.assert_allclose(weights[0, 0], [[-1.0, 0.0], [1.0, 0.0]], atol=1e-5)
+
+
+def test_sigmoid_of_two_points_by_hand():
+    # log(1 + e^-w) + strength/2 w^2 has the derivative strength w - 1 / (1 + e^w), so w = 1 here
+    weights = minimise(rows_of(np.array([[-1.0], [1.0]])), Sigmoid(signs_of(np.array([[-1.0, 1.0]]))), column(1 / (1 + math.e)))
+    np.testing.assert_allclose(weights[0, 0], [[1.0, 0.0]], atol=1e-5)
+
+
+def test_squared_hinge_of_two_points_by_hand():
+    # (1 - w)^2 + strength/2 w^2: w = 2 / (2 + strength)
+    weights = minimise(rows_of(np.array([[-1.0], [1.0]])), SquaredHinge(signs_of(np.array([[-1.0, 1.0]]))), column(0.5))
+    np.testing.assert_allclose(weights[0, 0], [[0.8, 0.0]], atol=1e-9)
+
+
+def test_a_free_bias_by_hand():
+    # Rows that say nothing, three of a class and one of another: the bias alone gives the shares 3/4 and 1/4.
+    weights = minimise(rows_of(np.zeros((4, 2))), softmax_of([0, 0, 0, 1], num_classes=2), column(1e-3), num_classes=2)
+    assert float(weights[0, 0, 0, 2] - weights[0, 0, 1, 2]) == pytest.approx(math.log(3), abs=1e-4)
+    assert torch.equal(weights[..., :2], torch.zeros(1, 1, 2, 2, dtype=torch.float64))
+
+
+# --- derivatives ---
+
+
+@pytest.mark.parametrize("name", ["softmax", "absent class", "sigmoid", "hinge"])
+def test_slope_and_bend_are_the_derivatives_of_the_value(name):
+    generator = torch.Generator().manual_seed(0)
+    labels = [0, 2, 1, 0, 2] if name == "softmax" else [0, 2, 2, 0, 2]
+    sign = signs_of(np.array([[1.0, -1.0, 1.0, 1.0, -1.0]] * 2))
+    loss = {"sigmoid": Sigmoid(sign), "hinge": SquaredHinge(sign)}.get(name, softmax_of(labels))
+    classes = 1 if name in ("sigmoid", "hinge") else 3
+    logits = torch.randn(1, 2, classes, 5, generator=generator, dtype=torch.float64).requires_grad_()
+    direction = torch.randn(1, 2, classes, 5, generator=generator, dtype=torch.float64)
+    (slope,) = torch.autograd.grad(loss.value(logits).sum(), logits, create_graph=True)
+    torch.testing.assert_close(loss.slope(logits), slope)
+    (bent,) = torch.autograd.grad((slope * direction).sum(), logits)
+    torch.testing.assert_close(loss.bend(loss.curvature(logits), direction).detach(), bent)
+
+
+# --- independent references, run to convergence ---
+
+
+@pytest.mark.parametrize("strength", STRENGTHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_softmax_is_scikit_learns(kind, strength):
+    data = case(kind)
+    weights = minimise(rows_of(data.x), softmax_of(data.y), column(strength), num_classes=3)[0, 0].numpy()
+    theirs = logistic(data.x, data.y, 1 / (len(data.x) * strength))
+    assert_same_minimum(
+        softmax_objective(data.x, data.y, weights, strength),
+        softmax_objective(data.x, data.y, np.column_stack([theirs.coef_, theirs.intercept_]), strength),
+    )
+    assert_same_answers((with_ones(data.fresh) @ weights.T).argmax(1), theirs.predict(data.fresh))
+
+
+@pytest.mark.parametrize("strength", STRENGTHS)
+@pytest.mark.parametrize("kind", ["narrow", "wide", "rank", "tiny"])
+def test_two_classes_are_scikit_learns(kind, strength):
+    data = case(kind, num_classes=2)
+    num, sign = len(data.x), 2.0 * data.y - 1
+    one = minimise(rows_of(data.x), Sigmoid(signs_of(sign[None])), column(strength))[0, 0, 0].numpy()
+    theirs = logistic(data.x, data.y, 1 / (num * strength))
+    best = sigmoid_objective(data.x, sign, np.append(theirs.coef_, theirs.intercept_), strength)
+    assert_same_minimum(sigmoid_objective(data.x, sign, one, strength), best)
+    assert_same_answers(with_ones(data.fresh) @ one > 0, theirs.predict(data.fresh) == 1)
+    # Two classes fitted together have weights -w/2 and w/2, which cost half of what w costs alone.
+    two = minimise(rows_of(data.x), softmax_of(data.y, num_classes=2), column(strength), num_classes=2)[0, 0].numpy()
+    theirs = logistic(data.x, data.y, 2 / (num * strength))
+    half = np.append(theirs.coef_, theirs.intercept_) / 2
+    assert_same_minimum(softmax_objective(data.x, data.y, two, strength), softmax_objective(data.x, data.y, np.stack([-half, half]), strength))
+    assert_same_answers(with_ones(data.fresh) @ (two[1] - two[0]) > 0, theirs.predict(data.fresh) == 1)
+
+
+@pytest.mark.parametrize("strength", STRENGTHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_squared_hinge_with_a_penalised_bias_is_scikit_learns(kind, strength):
+    data = case(kind)
+    sign = against_rest(data.y)
+    weights = minimise(rows_of(data.x), SquaredHinge(signs_of(sign)), column(*[strength] * 3), free_bias=False)[0, :, 0].numpy()
+    theirs = LinearSVC(C=1 / (len(data.x) * strength), dual=False, tol=1e-8, max_iter=100_000).fit(data.x, data.y)
+    for of_class, w, coef, intercept in zip(sign, weights, theirs.coef_, theirs.intercept_, strict=True):
+        best = hinge_objective(data.x, of_class, np.append(coef, intercept), strength, free_bias=False)
+        assert_same_minimum(hinge_objective(data.x, of_class, w, strength, free_bias=False), best)
+    assert_same_answers((with_ones(data.fresh) @ weights.T).argmax(1), theirs.predict(data.fresh))
+
+
+@pytest.mark.parametrize("strength", STRENGTHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_squared_hinge_with_a_free_bias_is_at_the_minimum(kind, strength):
+    data = case(kind)
+    sign = against_rest(data.y)[:1]
+    weights = minimise(rows_of(data.x), SquaredHinge(signs_of(sign)), column(strength))[0, 0, 0].numpy()
+    theirs = hinge_by_scipy(data.x, sign[0], strength)
+    assert_same_minimum(hinge_objective(data.x, sign[0], weights, strength), hinge_objective(data.x, sign[0], theirs, strength))
+    assert_same_answers(with_ones(data.fresh) @ weights > 0, with_ones(data.fresh) @ theirs > 0)
