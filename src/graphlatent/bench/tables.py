@@ -50,6 +50,7 @@ _BLOCK = re.compile(r"<!-- bench\b(?P<words>.*?)-->(?:(?P<inside>.*?)<!-- end --
 _SPREAD = (
     "Mean ± standard deviation over the splits of a seed, over seeds where there is one split; the ± of published numbers is the paper's."
 )
+_INTERVALS = "Intervals are about these data and this way of splitting them, and are not corrected for how many there are."
 _MEMORY = "MB: peak memory on the GPU, of ours the largest over the seeds."
 
 
