@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from graphlatent.bench.differences import Source, by_seed, compare, difference, sources, summary_of
-from graphlatent.bench.ledger import read_ledger
+from graphlatent.bench.differences import Source, by_seed, compare, difference, for_every_seed, sources, summary_of
+from graphlatent.bench.ledger import Record, read_ledger, write_record
 from graphlatent.errors import ConfigError, InputError
 from ledgers import measure, probe_result
 
@@ -66,9 +66,7 @@ class TestDifference:
         found = difference({0: probe_result([0.9]), 2: probe_result([0.5])}, {2: probe_result([0.4]), 3: probe_result([0.0])}, name="x")
         assert found.summary is not None and found.summary.num_seeds == 1 and found.mean == pytest.approx(0.1)
 
-    @pytest.mark.parametrize(
-        "other", [{0: probe_result([0.4, 0.6], splits="others")}, {1: probe_result([0.4, 0.6])}, {0: probe_result([0.5])}]
-    )
+    @pytest.mark.parametrize("other", [{0: probe_result([0.4, 0.6], splits="others")}, {1: probe_result([0.4, 0.6])}])
     def test_other_splits_or_seeds_are_not_paired(self, other):
         found = difference({0: probe_result([0.6, 0.9])}, other, name="x")
         assert found.summary is None and found.mean == pytest.approx(0.25)
@@ -80,6 +78,27 @@ class TestDifference:
         )
         with fails(message):
             summary_of({0: probe_result([0.5]), 1: probe_result([0.5, 0.5])}, name="table1/MUTAG, row paper")
+
+
+class TestForEverySeed:
+    def test_raw_features_stand_for_every_seed_with_the_same_splits(self):
+        other = {0: probe_result([0.1]), 1: probe_result([0.2]), 2: probe_result([0.3], splits="others")}
+        only = probe_result([0.5])
+        assert for_every_seed({0: only}, row="raw", other=other) == {0: only, 1: only}
+
+    def test_what_is_random_stands_for_itself(self):
+        only, other = {0: probe_result([0.5])}, {0: probe_result([0.1]), 1: probe_result([0.2])}
+        assert for_every_seed(only, row="random", other=other) == only
+        assert for_every_seed(other, row="raw", other=only) == other  # measured for each seed
+
+    def test_in_a_comparison(self, tmp_path):
+        one = {"splits": "of all seeds"}
+        for seed, scores in enumerate(FIRST):
+            write_record(tmp_path, Record("table2/CS", "paper", seed, {NAME: probe_result(scores, **one)}, {}))
+        write_record(tmp_path, Record("table2/CS", "raw", 0, {NAME: probe_result([0.5, 0.6], **one)}, {}))
+        found = compared(tmp_path, Source("table2/CS", "paper"), Source("table2/CS", "raw"))
+        assert found.seeds == (0, 1) and found.only_one == ()
+        assert found.second_means == pytest.approx((0.55, 0.55)) and found.difference.mean == pytest.approx(0.25)
 
 
 class TestCompare:
@@ -151,7 +170,7 @@ class TestFailures:
 
     def test_other_splits(self, two):
         measure(two, "table1/MUTAG", "raw", {NAME: FIRST}, splits="others")
-        with fails("A paired difference needs both results on the same rows, splits and seeds. Probe them again with the same splits."):
+        with fails("A paired difference needs both results on the same rows, splits and seeds. Probe them again, alike."):
             compared(two, PAPER, Source("table1/MUTAG", "raw"))
 
     def test_other_metrics(self, two):

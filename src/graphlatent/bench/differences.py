@@ -12,6 +12,8 @@ from graphlatent.bench.recipe_files import packaged
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.probes.results import ProbeResult, Summary, paired, summarize
 
+SEEDLESS = ("raw", "propagated")  # rows with nothing random in them: where splits are the same for all seeds, they are measured once
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -113,6 +115,14 @@ def difference(first: Mapping[int, ProbeResult], second: Mapping[int, ProbeResul
     return Difference(summary.mean, summary)
 
 
+def for_every_seed(found: Mapping[int, ProbeResult], *, row: str, other: Mapping[int, ProbeResult]) -> dict[int, ProbeResult]:
+    """Results by seed; the only one of a row that knows no seed stands for each seed of the other row that has the same splits."""
+    if row not in SEEDLESS or len(found) != 1:
+        return dict(found)
+    (only,) = found.values()
+    return {**{seed: only for seed, result in other.items() if result.splits == only.splits}, **found}
+
+
 def sources(tokens: Sequence[str]) -> tuple[Source, Source]:
     """The two rows that CELL ROW ROW, or CELL:ROW CELL:ROW, means. Raises `ConfigError` where it is neither."""
     if len(tokens) == 3 and not any(":" in token for token in tokens):
@@ -135,6 +145,7 @@ def compare(records: Sequence[Record], *, first: Source, second: Source, result:
     """
     _check_same_data(records, first, second)
     left, right = _needed(records, first, result), _needed(records, second, result)
+    left, right = for_every_seed(left, row=first.row, other=right), for_every_seed(right, row=second.row, other=left)
     shared = tuple(sorted(left.keys() & right.keys()))
     if not shared:
         raise InputError(

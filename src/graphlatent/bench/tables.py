@@ -24,7 +24,7 @@ from graphlatent.bench.cells import (
     published_cell,
     selection,
 )
-from graphlatent.bench.differences import by_seed, summary_of
+from graphlatent.bench.differences import by_seed, for_every_seed, summary_of
 from graphlatent.bench.formats import Block, Cell, Line, Table, markdown
 from graphlatent.bench.ledger import Record, read_ledger
 from graphlatent.bench.lines import BLOCKS, DIFFERENCES, Minus, Wanted
@@ -144,7 +144,10 @@ class _Source:
 
     def difference(self, recipe: Recipe, minus: Minus) -> Cell:
         first, second = self.found(recipe, minus.first), self.found(recipe, minus.second)
-        return difference_cell(first, second, name=f"{recipe.name}, {minus.label}") if first and second else self._none(recipe)
+        if not first or not second:
+            return self._none(recipe)
+        second = for_every_seed(second, row=minus.second.row, other=first)
+        return difference_cell(first, second, name=f"{recipe.name}, {minus.label}")
 
     def how(self, recipes: Iterable[Recipe], wanted: Wanted) -> list[tuple[str, str]]:
         """By column that was measured: how it was selected, and out of how many scores."""
