@@ -17,7 +17,7 @@ from ledgers import measure, probe_result
 PAPER, RANDOM = Source("table1/MUTAG", "paper"), Source("table1/MUTAG", "random")
 FIRST, SECOND = [[0.8, 0.9], [0.7, 0.8]], [[0.7, 0.7], [0.7, 0.6]]
 NAME = "linear/validation"
-shares = st.floats(0, 1)
+shares = st.integers(0, 1000).map(lambda right: right / 1000)  # of 1000 rows
 
 
 def fails(message: str):
@@ -146,9 +146,8 @@ class TestCompare:
 
 class TestFailures:
     def test_not_measured(self, two):
-        with fails(
-            "'rbf/test' of table1/MUTAG:paper was not measured. Measured of table1/MUTAG: paper (linear/validation); random (linear/validation)."
-        ):
+        there = "Measured of table1/MUTAG: paper (linear/validation); random (linear/validation)."
+        with fails(f"'rbf/test' of table1/MUTAG:paper was not measured. {there}"):
             compared(two, result="rbf/test")
         with fails("'linear/validation' of table1/NCI1:paper was not measured. Measured of table1/NCI1: nothing."):
             compared(two, Source("table1/NCI1", "paper"), Source("table1/NCI1", "raw"))

@@ -103,7 +103,7 @@ def filled(text: str, root: Path) -> str:
         words, start = match["words"].split(), f"<!-- bench{match['words']}-->"
         if len(words) != 2 or words[0] != "table" or words[1] not in TITLES:
             raise ConfigError(f"'{start}' names no table. It must be '<!-- bench table NAME -->', NAME one of {', '.join(TITLES)}.")
-        if match["inside"] is None or "<!-- bench" in match["inside"]:
+        if match["inside"] is None or "<!--" in match["inside"]:  # another block begins before the end: it is not ours to replace
             raise ConfigError(f"'{start}' has no '<!-- end -->' after it.")
         return f"<!-- bench table {words[1]} -->\n{markdown(make_table(words[1], records, absent=absent))}\n<!-- end -->"
 

@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from graphlatent.bench.formats import FORMATS, Table, csv_text, markdown, rows
+from graphlatent.bench.ledger import Record, read_ledger, write_record
+from graphlatent.bench.lines import BLOCKS, DIFFERENCES
+from graphlatent.bench.recipe import TABLES
+from graphlatent.bench.recipe_files import packaged
+from graphlatent.bench.tables import MAIN, TITLES, absent_sets, filled, make_table, recipes_of
+from graphlatent.errors import ConfigError, InputError
+from ledgers import measure, probe_result
+
+ROOT = Path(__file__).parents[2]
+NAME = "linear/validation"
+GRAPH_SETS = ("NCI1", "PROTEINS", "DD", "MUTAG", "COLLAB", "RDT-B", "RDT-M5K", "IMDB-B")
+NODE_SETS = ("Computers", "Photo", "CS", "Physics", "PPI", "Flickr", "Reddit")
+PAPER, RAW, RANDOM = "LaGraph as in the paper, chosen on validation", "raw features", "random-initialised encoder"
+OWN_PROBE = "LaGraph as in the paper, the paper's own probe, chosen on validation"
+ON_TEST = "released preset, released protocol: chosen on TEST"
+FIRST, SECOND = [[0.8, 0.9], [0.7, 0.8]], [[0.7, 0.8], [0.6, 0.7]]
+
+
+def fails(message: str):
+    return pytest.raises((InputError, ConfigError), match=f"^{re.escape(message)}$")
+
+
+def table(root: Path, name: str, **options) -> Table:
+    return make_table(name, read_ledger(root), **options)
+
+
+def text(made: Table, line: str, column: str, block: int = 0) -> str:
+    (found,) = [each for each in made.blocks[block].lines if each.label == line]
+    return found.cells[made.blocks[block].columns.index(column)].text
+
+
+def note(made: Table, start: str) -> str:
+    (found,) = [each for each in made.notes if each.startswith(start)]
+    return found
+
+
+class TestMainTables:
+    def test_a_cell_by_hand(self, tmp_path):
+        measure(tmp_path, "table1/MUTAG", "paper", {NAME: FIRST})
+        made = table(tmp_path, "1")
+        # mean of 0.8 0.9 0.7 0.8; variance over two splits 0.005 in both seeds
+        assert text(made, PAPER, "MUTAG") == "80.0 ± 7.1"
+        (cell,) = [c for each in made.blocks[0].lines for c in each.cells if c.text == "80.0 ± 7.1"]
+        # variances of the mean 0.005 / 2 of splits (2 degrees of freedom) and 0.005 / 2 of seeds (1)
+        half = 100 * stats.t.ppf(0.975, 0.005**2 / (0.0025**2 / 2 + 0.0025**2)) * math.sqrt(0.005)
+        assert cell.detail == f"95 % [{80 - half:.1f}, {80 + half:.1f}], 2 seeds x 2 splits"
+        assert (cell.values["low"], cell.values["high"]) == pytest.approx((80 - half, 80 + half))
+        assert note(made, f"Linear SVM, {PAPER}: ").endswith(": On validation. 2 seeds x 2 splits.")
+
+    def test_one_split_spreads_over_seeds_and_one_score_does_not(self, tmp_path):
+        measure(tmp_path, "table2/Flickr", "paper", {NAME: [[0.5], [0.7]]})
+        measure(tmp_path, "table2/Flickr", "random", {NAME: [[0.5]]})
+        made = table(tmp_path, "2")
+        assert text(made, PAPER, "Flickr") == "60.0 ± 14.1" and text(made, RANDOM, "Flickr") == "50.0"
+        (cell,) = [c for each in made.blocks[0].lines for c in each.cells if c.text == "50.0"]
+        assert cell.detail == "1 seed x 1 split"
+
+    def test_columns_and_published_numbers_are_the_papers(self, tmp_path):
+        one, two = table(tmp_path, "1"), table(tmp_path, "2")
+        assert one.blocks[0].columns == GRAPH_SETS and two.blocks[0].columns == NODE_SETS
+        assert text(one, "published", "MUTAG") == "90.2 ± 1.1" and text(one, "published", "MUTAG", 1) == "90.2 ± 1.1"
+        assert text(two, "published", "PPI") == "74.6 ± 0.0"
+        assert one.title == "Table 1: graph classification (accuracy in %)"
+        assert two.title == "Table 2: node classification (accuracy in %; PPI, Flickr, Reddit: micro-F1)"
+        assert note(two, "published: ") == (
+            "published: Table 2, 20 runs; epoch with the best test score (released scripts); the paper does not say."
+        )
+        assert "accuracy of the 0/1 label table" in note(two, "published, PPI: ")
+
+    def test_every_line_of_the_two_levels(self):
+        node, graph = BLOCKS["node"], BLOCKS["graph"]
+        assert [(w.row, w.result) for w in node[""]] == [
+            ("raw", "linear/validation"),
+            ("propagated", "linear/validation"),
+            ("random", "linear/validation"),
+            ("paper", "linear/validation"),
+            ("paper", "linear/fixed"),
+            ("paper", "paper-probe/validation"),
+            ("released", "paper-probe/test"),
+            ("released", "paper-probe/validation"),
+            ("defaults", "linear/validation"),
+            ("defaults", "linear/fixed"),
+        ]
+        assert [w.row for w in graph["Linear SVM"]] == ["raw", "propagated", "random", "paper", "paper", "defaults", "defaults"]
+        assert [w.row for w in graph["RBF SVM"]] == ["raw", "propagated", "random", "paper", "released", "released", "defaults"]
+        assert {w.result for w in graph["RBF SVM"]} == {"rbf/validation", "rbf/test"}
+        for lines in (*node.values(), *graph.values()):
+            assert len({w.label for w in lines}) == len(lines)
+            assert all(("TEST" in w.label) == w.result.endswith("/test") for w in lines)  # what looked at test labels says so
+
+    def test_the_two_svms_do_not_mix(self, tmp_path):
+        measure(tmp_path, "table1/NCI1", "raw", {NAME: [[0.5]], "rbf/validation": [[0.6]]})
+        measure(tmp_path, "table1/NCI1", "released", {"rbf/test": [[0.7]]})
+        made = table(tmp_path, "1")
+        assert (text(made, RAW, "NCI1"), text(made, RAW, "NCI1", 1), text(made, ON_TEST, "NCI1", 1)) == ("50.0", "60.0", "70.0")
+
+    def test_selection_is_told_by_column_where_columns_differ(self, tmp_path):
+        measure(tmp_path, "table2/CS", "paper", {NAME: FIRST}, selection="By one way.")
+        measure(tmp_path, "table2/Photo", "paper", {NAME: FIRST}, selection="By one way.")
+        measure(tmp_path, "table2/Physics", "paper", {NAME: FIRST[:1]}, selection="By another.")
+        measure(tmp_path, "table2/CS", "raw", {NAME: FIRST}, selection="By one way.")
+        measure(tmp_path, "table2/CS", "random", {NAME: FIRST}, selection="By one way.")
+        made = table(tmp_path, "2")
+        assert note(made, f"{PAPER}: ") == f"{PAPER}: [Photo, CS] By one way. 2 seeds x 2 splits. [Physics] By another. 1 seed x 2 splits."
+        assert note(made, f"{RAW}; {RANDOM}: ").endswith(": By one way. 2 seeds x 2 splits.")
+
+    def test_where_and_when(self, tmp_path):
+        measure(tmp_path, "table2/CS", "paper", {NAME: FIRST}, about={"date": "2026-03-01", "hardware": "a GPU"})
+        measure(tmp_path, "table2/CS", "raw", {NAME: FIRST[:1]})
+        measure(tmp_path, "table1/DD", "raw", {NAME: FIRST[:1]}, about={"hardware": "of another table"})
+        said = "3 records, 2026-01-02 to 2026-03-01; a CPU, a GPU. Each names its command, seed and commit."
+        assert table(tmp_path, "2").notes[-1] == said
+        measure(tmp_path, "table9/DD-ce-embed", "paper", {NAME: FIRST[:1]}, about={"command": ""})
+        assert table(tmp_path, "9").notes[-1].startswith("1 records, date not noted; hardware not noted.")
+
+    def test_results_that_do_not_match_are_named(self, tmp_path):
+        measure(tmp_path, "table1/DD", "paper", {NAME: [[0.5], [0.5, 0.6]]})
+        message = (
+            "table1/DD, row paper, linear/validation, seeds 0, 1: A summary needs one or more results of the same metric, all over the "
+            "same number of splits. Delete the records that differ and run the cell again."
+        )
+        with fails(message):
+            table(tmp_path, "1")
+
+
+class TestDifferences:
+    BLOCK = -1
+
+    def test_by_hand(self, tmp_path):
+        measure(tmp_path, "table2/CS", "paper", {NAME: FIRST})
+        measure(tmp_path, "table2/CS", "random", {NAME: SECOND})
+        made = table(tmp_path, "2")
+        # 10 points more at every seed and split: the interval has no width
+        assert text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK) == "+10.0 [+10.0, +10.0]"
+        assert text(made, "LaGraph as in the paper minus raw", "CS", self.BLOCK) == "not measured"
+
+    def test_lines(self):
+        assert [(m.first.row, m.second.row) for m in DIFFERENCES["node"]] == [
+            ("paper", "random"), ("paper", "propagated"), ("paper", "raw"), ("released", "paper"), ("released", "released")
+        ]  # fmt: skip
+        for minus in (*DIFFERENCES["node"], *DIFFERENCES["graph"]):
+            assert minus.first.result.split("/")[0] == minus.second.result.split("/")[0]  # the same probe
+            assert ("TEST" in minus.label) == (minus.first.result.endswith("/test")) and not minus.second.result.endswith("/test")
+
+    def test_other_splits_are_not_paired_and_that_is_said(self, tmp_path):
+        measure(tmp_path, "table2/CS", "paper", {"paper-probe/validation": FIRST})
+        measure(tmp_path, "table2/CS", "released", {"paper-probe/test": [[0.9, 0.9]]}, splits="others")
+        made = table(tmp_path, "2")
+        line = "released, chosen on TEST, minus LaGraph as in the paper (same probe)"
+        assert text(made, line, "CS", self.BLOCK) == "+10.0 (not paired)"
+        (found,) = [r for r in rows(made) if r["line"] == line and r["column"] == "CS"]
+        assert found["state"] == "not paired" and found["mean"] == 10 and found["low"] is None
+
+    def test_released_on_the_same_splits_is_paired(self, tmp_path):
+        measure(tmp_path, "table1/DD", "released", {"rbf/test": FIRST, "rbf/validation": SECOND})
+        line = "released, chosen on TEST, minus the same chosen on validation"
+        assert text(table(tmp_path, "1"), line, "DD", self.BLOCK) == "+10.0 [+10.0, +10.0]"
+
+    def test_raw_features_measured_once_stand_for_every_seed(self, tmp_path):
+        for seed in range(3):
+            write_record(tmp_path, Record("table2/CS", "paper", seed, {NAME: probe_result([0.5, 0.6])}, {}))
+        write_record(tmp_path, Record("table2/CS", "raw", 0, {NAME: probe_result([0.6, 0.7])}, {}))
+        made = table(tmp_path, "2")
+        assert text(made, "LaGraph as in the paper minus raw", "CS", self.BLOCK) == "-10.0 [-10.0, -10.0]"
+        (found,) = [r for r in rows(made) if r["line"] == "LaGraph as in the paper minus raw" and r["column"] == "CS"]
+        assert (found["seeds"], found["splits"]) == (3, 2)
+
+    def test_nothing_less_than_nothing(self, tmp_path):
+        for row, score in (("paper", 0.5), ("random", 0.5001)):
+            measure(tmp_path, "table2/CS", row, {NAME: [[score]]})
+        made = table(tmp_path, "2")
+        assert text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK) == "+0.0 (no interval)"  # not -0.0
+
+
+def test_the_csv_of_a_whole_table_against_a_slow_rewrite(tmp_path):
+    rng = np.random.default_rng(0)
+    scores = {}
+    for data in NODE_SETS[:4]:
+        for row in ("raw", "propagated", "random", "paper", "defaults"):
+            scores[data, row] = rng.uniform(0.5, 0.9, size=(3, 4))
+            measure(tmp_path, f"table2/{data}", row, {NAME: scores[data, row].tolist()})
+    found = {(r["line"], r["column"]): r for r in csv.DictReader(io.StringIO(csv_text(table(tmp_path, "2"))))}
+    labels = {w.row: w.label for w in BLOCKS["node"][""] if w.result == NAME}
+    minus = {m.second.row: m.label for m in DIFFERENCES["node"] if m.second.result == NAME}
+    for (data, row), values in scores.items():
+        _check(found[labels[row], data], values)
+        if row in minus:
+            _check(found[minus[row], data], scores[data, "paper"] - values)
+
+
+def _check(found: dict[str, str], values: np.ndarray) -> None:
+    """Mean, spreads and interval of [seeds, splits], written out by the formulas of the docs."""
+    seeds, splits = values.shape
+    of_splits = sum(stats.tvar(line) for line in values) / seeds
+    of_seeds = stats.tvar([sum(line) / splits for line in values])
+    one, other = of_splits / splits, of_seeds / seeds
+    freedom = (one + other) ** 2 / (one**2 / (seeds * (splits - 1)) + other**2 / (seeds - 1))
+    low, high = stats.t.interval(0.95, freedom, values.sum() / values.size, (one + other) ** 0.5)
+    expected = {"mean": values.sum() / values.size, "std_splits": of_splits**0.5, "std_seeds": of_seeds**0.5, "low": low, "high": high}
+    assert {name: float(found[name]) for name in expected} == pytest.approx({name: 100 * v for name, v in expected.items()}, abs=1e-4)
+    assert (found["seeds"], found["splits"]) == (str(seeds), str(splits))
+
+
+class TestAblations:
+    def test_printed_and_measured_side_by_side(self, tmp_path):
+        measure(tmp_path, "table9/NCI1-mse-embed", "paper", {NAME: FIRST, "linear/fixed": [[0.1, 0.1], [0.1, 0.1]]})
+        made = table(tmp_path, "9", absent=["RDT-M5K"])
+        assert text(made, "MSE-Embed", "NCI1") == "79.9 published / 80.0 ± 7.1"
+        assert text(made, "CE-Output", "NCI1") == "79.9 published / not measured"
+        assert text(made, "CE-Output", "RDT-M5K") == "55.7 published / data not at hand"
+        assert made.blocks[0].columns == GRAPH_SETS
+        assert [line.label for line in made.blocks[0].lines] == ["MSE-Embed", "MSE-Output", "CE-Embed", "CE-Output"]
+        assert "measured: On validation. 2 seeds x 2 splits." in made.notes
+
+    def test_one_epoch_shows_the_fixed_result(self, tmp_path):
+        measure(tmp_path, "alpha/CS-5", "paper", {NAME: FIRST, "linear/fixed": SECOND})
+        made = table(tmp_path, "alpha")
+        assert text(made, "alpha 5", "CS") == "70.0 ± 7.1"  # no number is printed
+        assert "published: no numbers are printed." in made.notes
+        assert [line.label for line in made.blocks[0].lines] == [f"alpha {a}" for a in (1, 2, 5, 10, 20, 50, 100)]
+
+    def test_memory_of_table_3(self, tmp_path):
+        measure(tmp_path, "table3/Flickr-100", "paper", {"linear/fixed": [[0.07]]}, training={"peak_memory_mb": 700})
+        measure(tmp_path, "table3/Flickr-100", "paper", {"linear/fixed": [[0.05]]}, seeds=[1], training={"peak_memory_mb": 712.4})
+        measure(tmp_path, "table3/Physics-all", "paper", {"linear/fixed": [[0.9]]}, training={"epochs": 3})
+        made = table(tmp_path, "3", absent=["Reddit"])
+        assert text(made, "100 nodes", "Flickr") == "6.07, 1389 MB published / 6.0 ± 1.4, 712 MB"
+        assert text(made, "all nodes", "Reddit") == "95.22, 16933 MB published / data not at hand"
+        assert text(made, "all nodes", "Physics") == "90.0"
+        assert text(made, "all nodes", "Reddit-shape") == "not measured"  # made up: always at hand
+        assert "its scores say nothing about Reddit" in note(made, "Reddit-shape: ")
+        (found,) = [r for r in rows(made) if (r["line"], r["column"]) == ("100 nodes", "Flickr")]
+        assert (found["memory_mb"], found["published_memory_mb"], found["published"]) == (712.4, 1389, 6.07)
+
+    def test_other_tables_show_no_memory(self, tmp_path):
+        measure(tmp_path, "table9/DD-ce-embed", "paper", {NAME: FIRST}, training={"peak_memory_mb": 700})
+        assert text(table(tmp_path, "9"), "CE-Embed", "DD") == "78.1 published / 80.0 ± 7.1"
+
+
+class TestEveryTable:
+    @pytest.mark.parametrize("name", TITLES)
+    def test_nothing_measured_leaves_no_cell_blank(self, tmp_path, name):
+        made = table(tmp_path, name, absent=["PPI", "RDT-M5K"])
+        cells = [cell for block in made.blocks for line in block.lines for cell in line.cells]
+        assert cells and all(cell.text.strip() and cell.values["state"] for cell in cells)
+        assert {c.values["state"] for c in cells} <= {"published", "not measured", "data not at hand"}
+        absent = {"1": "RDT-M5K", "2": "PPI", "9": "RDT-M5K", "10": "PPI"}.get(name)
+        assert {r["column"] for r in rows(made) if r["state"] == "data not at hand"} == ({absent} if absent else set())
+        for write in FORMATS.values():
+            assert write(made)
+
+    def test_there_is_one_for_every_table_of_the_recipes(self):
+        assert set(TITLES) == set(TABLES) - {"own"} and set(MAIN) < set(TITLES)
+        assert sum(len(recipes_of(name)) for name in TITLES) == len(recipes_of(None)) == len(packaged())
+
+    def test_the_order_of_records_does_not_matter(self, tmp_path):
+        for row in ("paper", "raw", "random"):
+            measure(tmp_path, "table2/CS", row, {NAME: np.random.default_rng(len(row)).uniform(size=(4, 3)).tolist()})
+        records = read_ledger(tmp_path)
+        mixed = random.Random(0).sample(records, len(records))
+        assert mixed != records and make_table("2", mixed) == make_table("2", records)
+
+    def test_what_was_measured_is_shown_though_its_data_is_gone(self, tmp_path):
+        measure(tmp_path, "table2/PPI", "paper", {NAME: FIRST})
+        assert text(table(tmp_path, "2", absent=["PPI"]), PAPER, "PPI") == "80.0 ± 7.1"
+
+    def test_an_unknown_one(self, tmp_path):
+        message = f"The 'table' parameter of bench must be one of {tuple(TITLES)}. Got '4' instead."
+        with fails(message):
+            table(tmp_path, "4")
+
+
+PAGE = (
+    "# Results\n<!-- speed -->\nfast\n<!-- end -->\n\n"
+    "<!-- bench table alpha -->\nold\n<!-- end -->\nlast <!-- bench table 9 --><!-- end -->"
+)
+
+
+class TestFilled:
+    def test_blocks_hold_the_tables_and_the_rest_stays(self, tmp_path):
+        measure(tmp_path, "alpha/CS-5", "paper", {"linear/fixed": SECOND})
+        made = filled(PAGE, tmp_path)
+        alpha, nine = markdown(table(tmp_path, "alpha")), markdown(table(tmp_path, "9"))
+        assert made == (
+            f"# Results\n<!-- speed -->\nfast\n<!-- end -->\n\n<!-- bench table alpha -->\n{alpha}\n<!-- end -->\n"
+            f"last <!-- bench table 9 -->\n{nine}\n<!-- end -->"
+        )
+        assert filled(made, tmp_path) == made
+
+    def test_selections_cannot_end_a_block(self, tmp_path):
+        measure(tmp_path, "alpha/CS-5", "paper", {"linear/fixed": SECOND}, selection="a <!-- end --> b <!-- bench table 9 -->")
+        made = filled(PAGE, tmp_path)
+        assert filled(made, tmp_path) == made and made.count("<!-- end -->") == 3
+
+    def test_a_page_without_blocks_needs_no_ledger(self, tmp_path):
+        (tmp_path / "paper-0.json").write_text("damaged")
+        assert filled("# Results\n<!-- speed --><!-- end --> benches", tmp_path) == "# Results\n<!-- speed --><!-- end --> benches"
+
+    def test_absent_sets_are_the_ledgers(self, tmp_path):
+        (tmp_path / "absent.json").write_text(json.dumps({"reddit-multi-5k": "why", "PPI": "why"}))
+        assert absent_sets(tmp_path) == {"RDT-M5K", "PPI"}
+        assert "| 56.4 published / data not at hand |" in filled(PAGE, tmp_path)
+
+    @pytest.mark.parametrize("start", ["<!-- bench table 4 -->", "<!-- bench tabel 1 -->", "<!-- bench -->", "<!-- bench table 1 2 -->"])
+    def test_no_table(self, tmp_path, start):
+        allowed = "1, 2, 3, 9, 10, figure2, alpha, invariance, binarized"
+        with fails(f"'{start}' names no table. It must be '<!-- bench table NAME -->', NAME one of {allowed}."):
+            filled(f"{PAGE}{start}<!-- end -->", tmp_path)
+
+    @pytest.mark.parametrize("after", ["", "text", PAGE, "<!-- bench table 9 --><!-- end -->"])
+    def test_no_end(self, tmp_path, after):
+        with fails("'<!-- bench table 1 -->' has no '<!-- end -->' after it."):
+            filled(f"{PAGE}<!-- bench table 1 -->{after}", tmp_path)
+
+    @pytest.mark.parametrize(
+        ("content", "why"),
+        [
+            ("[", "Expecting value: line 1 column 2 (char 1)"),
+            ("3", "'int' object is not iterable"),
+            ('{"PPPI": ""}', None),
+        ],
+    )
+    def test_a_damaged_list_of_absent_sets(self, tmp_path, content, why):
+        (tmp_path / "absent.json").write_text(content)
+        with pytest.raises(InputError) as caught:
+            filled(PAGE, tmp_path)
+        start = f"{tmp_path / 'absent.json'} must be a JSON object that gives a reason for each data set that is not at hand. "
+        assert str(caught.value).startswith(start)
+        assert str(caught.value).endswith(why or "Did you mean 'PPI'?")
+
+    def test_a_damaged_record(self, tmp_path):
+        (path,) = [each.path(tmp_path) for each in measure(tmp_path, "alpha/CS-5", "paper", {"linear/fixed": SECOND[:1]})]
+        path.write_text(path.read_text()[:50])
+        with pytest.raises(InputError, match=f"^{re.escape(str(path))} is not a record of the ledger"):
+            filled(PAGE, tmp_path)
+
+
+class TestTheCommittedLedger:
+    LEDGER = ROOT / "results"
+
+    @pytest.mark.parametrize("name", ["README.md", "docs/evidence.md"])
+    def test_pages_are_what_it_gives(self, name):
+        page = ROOT / name
+        if not page.exists() or "<!-- bench table" not in page.read_text(encoding="utf-8"):
+            pytest.skip(f"{name} shows no table of the ledger")
+        old = page.read_text(encoding="utf-8")
+        assert filled(old, self.LEDGER) == old, f"run: graphlatent bench fill {name}"
+
+    def test_it_is_whole_and_of_packaged_cells(self):
+        if not self.LEDGER.is_dir():
+            pytest.skip("there is no ledger beside the source")
+        assert {record.cell for record in read_ledger(self.LEDGER)} <= set(packaged())
+        assert absent_sets(self.LEDGER) <= {recipe.dataset for recipe in recipes_of(None)}
