@@ -119,7 +119,7 @@ class Sigmoid:
         return -self.sign * torch.sigmoid(-self.sign * logits)
 
     def curvature(self, logits: Tensor) -> Tensor:
-        """P (1 - p)."""
+        """The product p (1 - p)."""
         share = torch.sigmoid(logits)
         return share * (1 - share)
 

@@ -7,8 +7,9 @@ minimises, over its weights w [C, D + 1],
 
 by Newton steps whose linear systems are solved by preconditioned conjugate gradients; all problems of all fits move together, so that
 the work is a few large products. Objective, gradient and steps are float64; inside the linear systems, which are solved to a share of
-their size only, float32 is enough. The preconditioner is the inverse of (mean curvature) * (covariance of the rows) + strength, by the
-covariance's eigenvectors, or, where rows are wide, by the leading ones (Frangella, Tropp and Udell, 2023).
+their size only, float32 is enough on the way. Whether the end is reached is decided in float64, and where it is not, float64 goes on:
+with tiny strengths float32 may find no way down. The preconditioner is the inverse of (mean curvature) * (covariance of the rows) +
+strength, by the covariance's eigenvectors, or, where rows are wide, by the leading ones (Frangella, Tropp and Udell, 2023).
 Legend: F fits, Q problems, C classes fitted together, n rows, D columns.
 """
 
@@ -24,7 +25,8 @@ from graphlatent.errors import GraphLatentWarning
 from graphlatent.probes.losses import Loss
 
 TOLERANCE = 1e-6
-"""Of the Newton decrement, twice the distance of the objective from its minimum; the step then taken all but closes it."""
+"""Of the Newton decrement, twice the distance of the objective from its minimum, as a share of the objective (of 1 where that is less); the
+step then taken all but closes it."""
 _MAX_STEPS, _MAX_INNER = 100, 500
 _MAX_RANK = 256
 
@@ -46,7 +48,7 @@ class Rows:
         return Rows(self.values.float(), self.share.float())
 
     def logits(self, weights: Tensor) -> Tensor:
-        """W x, [F, Q, C, n] out of [F, Q, C, D + 1]."""
+        """The products w x, [F, Q, C, n] out of [F, Q, C, D + 1]."""
         fits, problems, classes, width = weights.shape
         flat = torch.bmm(weights.reshape(fits, problems * classes, width), self.values.mT)
         return flat.view(fits, problems, classes, -1)
@@ -100,6 +102,8 @@ class Axes:
         along = (flat @ self.vectors).view(*residual.shape[:3], -1)
         outside = curvature * self.rest[:, None] + strengths + 1e-9
         inside = curvature[..., None] * self.variance[:, None, :] + strengths[..., None] + 1e-9
+        if self.vectors.shape[1] == self.vectors.shape[2]:  # all axes: nothing is outside, and the difference below would cost digits
+            return torch.bmm((along / inside[:, :, None, :]).flatten(1, 2), self.vectors.mT).view_as(residual)
         gain = 1 / inside - 1 / outside[..., None]
         turned = torch.bmm((along * gain[:, :, None, :]).flatten(1, 2), self.vectors.mT)
         return residual / outside[..., None, None] + turned.view_as(residual)
@@ -107,15 +111,16 @@ class Axes:
 
 @dataclass(frozen=True, eq=False)
 class Inner:
-    """What the linear systems inside a Newton step need: rows and axes in float32."""
+    """What the linear systems inside a Newton step need: rows and axes, in float32 or in float64."""
 
     rows: Rows
     axes: Axes
 
     @classmethod
-    def of(cls, rows: Rows) -> Inner:
-        """Made once for all strengths of the same rows."""
-        return cls(rows.single(), Axes.of(rows).single())
+    def of(cls, rows: Rows) -> tuple[Inner, Inner]:
+        """In float32 and in float64; made once for all strengths of the same rows."""
+        axes = Axes.of(rows)
+        return cls(rows.single(), axes.single()), cls(rows, axes)
 
 
 def minimise_path(rows: Rows, loss: Loss, strengths: Tensor, *, num_classes: int) -> Tensor:
@@ -134,7 +139,7 @@ def minimise(
     *,
     num_classes: int = 1,
     free_bias: bool = True,
-    inner: Inner | None = None,
+    inner: tuple[Inner, Inner] | None = None,
     start: Tensor | None = None,
 ) -> Tensor:
     """The weights [F, Q, C, D + 1] at the minimum.
@@ -149,10 +154,17 @@ def minimise(
         start: weights to begin with; zeros where None.
     """
     fits, problems = strengths.shape
-    inner = Inner.of(rows) if inner is None else inner
-    found = rows.values.new_zeros(fits, problems, num_classes, rows.values.shape[2]) if start is None else start.clone()
-    state = _State.start(found, rows, loss, strengths, free_bias=free_bias)
-    left = torch.arange(problems, device=found.device)
+    found = rows.values.new_zeros(fits, problems, num_classes, rows.values.shape[2]) if start is None else start
+    for precision in Inner.of(rows) if inner is None else inner:
+        found, converged = _descended(_State.start(found, rows, loss, strengths, free_bias=free_bias), rows, precision)
+    if not converged:
+        warnings.warn(f"The linear probe did not converge in {_MAX_STEPS} Newton steps.", GraphLatentWarning, stacklevel=2)
+    return found
+
+
+def _descended(state: _State, rows: Rows, inner: Inner) -> tuple[Tensor, bool]:
+    """The weights after Newton steps from `state`, and whether every problem came to its end."""
+    found, left = state.weights.clone(), torch.arange(state.weights.shape[1], device=state.weights.device)
     for _ in range(_MAX_STEPS):
         state = _newton(state, rows, inner)
         open_problems = ~state.done.all(0)
@@ -160,10 +172,9 @@ def minimise(
             found[:, left] = state.weights
             left, state = left[open_problems], state.pick(open_problems.nonzero().squeeze(1))
         if len(left) == 0:
-            return found
+            return found, True
     found[:, left] = state.weights
-    warnings.warn(f"The linear probe did not converge in {_MAX_STEPS} Newton steps.", GraphLatentWarning, stacklevel=2)
-    return found
+    return found, False
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,6 +202,11 @@ class _State:
         weights, logits, value, done = (t[:, index] for t in (self.weights, self.logits, self.value, self.done))
         return _State(weights, logits, value, done, self.loss.pick(index), self.strengths[:, index], self.penalty[:, index])
 
+    @property
+    def goal(self) -> Tensor:
+        """The Newton decrement that is small enough, [F, Q]."""
+        return TOLERANCE * self.value.clamp(min=1e-9, max=1)
+
     def objective(self, weights: Tensor, logits: Tensor, rows: Rows) -> Tensor:
         return rows.mean(self.loss.value(logits)) + 0.5 * (self.penalty * weights**2).sum((2, 3))
 
@@ -211,7 +227,7 @@ def _newton(state: _State, rows: Rows, inner: Inner) -> _State:
         if not bool(short.any()):
             break
         size = torch.where(short, size / 2, size)
-    done = state.done | (decrement <= TOLERANCE)
+    done = state.done | (decrement <= state.goal)
     return _State(moved, logits, value, done, state.loss, state.strengths, state.penalty)
 
 
@@ -239,13 +255,14 @@ def _solved(step: Tensor, those: Tensor, state: _State, gradient: Tensor, rows: 
 def _conjugate(state: _State, gradient: Tensor, rows: Rows, inner: Inner) -> Tensor:
     """The solution d of H d = -gradient, solved the closer, the nearer the minimum is. The Hessian is not formed."""
     curvature = state.loss.curvature(state.logits)
-    typical = rows.mean((curvature * (1 - curvature)).mean(2) if curvature.shape[2] > 1 else curvature.squeeze(2)).float()
-    low, penalty, strengths = curvature.float(), state.penalty.float(), state.strengths.float()
-    residual = -gradient.float()
+    typical = rows.mean((curvature * (1 - curvature)).mean(2) if curvature.shape[2] > 1 else curvature.squeeze(2))
+    like = inner.rows.values
+    typical, low, penalty, strengths, goal = (t.to(like) for t in (typical, curvature, state.penalty, state.strengths, state.goal))
+    residual = -gradient.to(like)
     step = torch.zeros_like(residual)
     scaled = inner.axes.solve(residual, typical, strengths)
     direction, size = scaled, (residual * scaled).sum((2, 3))
-    enough = (size * size.sqrt().clamp(max=0.25) ** 2).clamp(min=0.01 * TOLERANCE)
+    enough = (size * size.sqrt().clamp(max=0.25) ** 2).maximum(1e-4 * goal)  # far below: `size` can be less than the decrement by much
     direct = _direct_after(gradient)
     for turn in range(_MAX_INNER):
         going = (size > enough) & ~state.done
