@@ -8,6 +8,7 @@ import typer
 
 from graphlatent._version import __version__
 from graphlatent.cli.bench import compare_rows, fill_pages, list_cells, show_table
+from graphlatent.cli.bench_run import run_rows
 from graphlatent.cli.demo import demo
 from graphlatent.cli.embed import embed
 from graphlatent.cli.info import info, list_data, settings
@@ -25,6 +26,7 @@ data.command("list")(list_data)
 app.add_typer(data, name="data")
 bench = typer.Typer(help="The tables of the paper: printed and measured.", no_args_is_help=True)
 bench.command("list")(list_cells)
+bench.command("run")(run_rows)
 bench.command("table")(show_table)
 bench.command("compare")(compare_rows)
 bench.command("fill")(fill_pages)

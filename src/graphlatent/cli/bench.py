@@ -1,4 +1,4 @@
-"""`graphlatent bench list | run | table | compare | fill`: the paper's tables, printed and measured."""
+"""`graphlatent bench list | table | compare | fill`: the paper's tables, printed and measured."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import typer
 
 from graphlatent.atomic import refuse_existing, write_text
 from graphlatent.bench.cells import counts, interval, points, published_cell
-from graphlatent.bench.differences import Comparison, compare, sources
+from graphlatent.bench.differences import SEEDLESS, Comparison, compare, sources
 from graphlatent.bench.formats import FORMATS, rows
 from graphlatent.bench.ledger import Record, read_ledger
-from graphlatent.bench.recipe import SHAPES, Recipe
+from graphlatent.bench.material import at_hand
+from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.tables import TITLES, filled, make_table, recipes_of
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
-from graphlatent.data.datasets import DATASETS, data_root, dataset_info, is_present
+from graphlatent.data.datasets import DATASETS, data_root, is_present
 from graphlatent.errors import InputError, bad_argument
 
 SEEDS = 5  # of every row are the goal
@@ -47,7 +48,9 @@ def list_cells(
             [c["cell"], c["dataset"], c["published_text"], "yes" if c["at_hand"] else "no", f"{c['measured']} of {c['goal']}"]
             for c in cells
         ]
-        output.table(f"{len(cells)} cells, data root {where}", ["cell", "data set", "published", "at hand", "rows x seeds measured"], lines)
+        output.table(
+            f"{len(cells)} cells, rows x seeds measured; data root {where}", ["cell", "data set", "published", "at hand", "measured"], lines
+        )
         output.result({"data": str(where), "seeds": SEEDS, "cells": cells})
 
 
@@ -156,6 +159,7 @@ def _format(form: str | None, out: Path | None) -> str:
 def _standing(recipe: Recipe, records: Sequence[Record], root: Path) -> dict[str, Any]:
     """What is printed, at hand and measured of a cell."""
     seeds = {row: sorted(r.seed for r in records if r.cell == recipe.name and r.row == row) for row in recipe.rows}
+    goals = {row: 1 if row in SEEDLESS and recipe.protocol != "folds" else SEEDS for row in recipe.rows}  # where splits know no seed
     printed = recipe.published
     return {
         "cell": recipe.name,
@@ -163,10 +167,10 @@ def _standing(recipe: Recipe, records: Sequence[Record], root: Path) -> dict[str
         "dataset": recipe.dataset,
         "published": None if printed is None else printed.mean,
         "spread": None if printed is None else printed.spread,
-        "published_text": published_cell(recipe).text,
-        "at_hand": recipe.dataset in SHAPES or is_present(dataset_info(recipe.dataset), root),
-        "measured": sum(min(len(found), SEEDS) for found in seeds.values()),
-        "goal": SEEDS * len(recipe.rows),
+        "published_text": "none" if printed is None else published_cell(recipe).text,
+        "at_hand": at_hand(recipe, root),
+        "measured": sum(min(len(seeds[row]), goals[row]) for row in recipe.rows),
+        "goal": sum(goals.values()),
         "seeds_by_row": seeds,
     }
 

@@ -1,0 +1,95 @@
+"""`graphlatent bench run`: measure cells of the paper's tables into the ledger."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from graphlatent.bench.recipe import Recipe, load_recipe, read_recipe
+from graphlatent.bench.runner import Event, run_cells
+from graphlatent.bench.tables import TITLES, recipes_of
+from graphlatent.cli.output import Debug, Json, Output, Quiet, speaking
+from graphlatent.errors import ConfigError, bad_argument
+
+STATES = {"done": "done", "skipped": "skipped", "missing": "without data", "failed": "failed"}
+
+
+def run_rows(
+    cells: Annotated[list[str] | None, typer.Argument(metavar="[CELL...]", help="Cells, such as table1/MUTAG, or recipe files.")] = None,
+    tables: Annotated[list[str] | None, typer.Option("--table", help="All cells of a table; may be given again.")] = None,
+    rows: Annotated[str | None, typer.Option("--rows", help="Only these rows, separated by commas [default: those of a cell].")] = None,
+    seeds: Annotated[str, typer.Option("--seeds", help="Seeds, such as 0-4 or 0,2,7.")] = "0-4",
+    results: Annotated[Path, typer.Option("--results", help="Folder of the records.")] = Path("results"),
+    data: Annotated[Path | None, typer.Option("--data", help="Data root [default: GRAPHLATENT_DATA].")] = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")] = "auto",
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes; each gets its share of the cores.")] = 1,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measure cells of the paper's tables. What is measured already is skipped, so a stopped run goes on."""
+    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+        recipes = _recipes(cells or [], tables or [])
+        events = run_cells(
+            recipes,
+            seeds=parsed_seeds(seeds),
+            rows=None if rows is None else [row.strip() for row in rows.split(",") if row.strip()],
+            ledger=results,
+            data=data,
+            device=device,
+            jobs=jobs,
+            command=_command(cells or [], tables or [], rows=rows, seeds=seeds, device=device),
+            on_event=lambda event: _tell(output, event),
+        )
+        found = Counter(event.state for event in events)
+        missing = sorted({event.text for event in events if event.state == "missing"})
+        output.say("; ".join([", ".join(f"{found[state]} {words}" for state, words in STATES.items()), *missing]))
+        output.result({**{state: found[state] for state in STATES}, "events": [asdict(event) for event in events]})
+    if found["failed"]:
+        raise typer.Exit(1)
+
+
+def parsed_seeds(text: str) -> list[int]:
+    """The seeds that a text such as "0-4" or "0,2,7" means, each once, in its order."""
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise bad_argument("--seeds", owner="bench run", allowed="numbers and ranges, such as 0-4 or 0,2,7", got=text)
+        found |= dict.fromkeys(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return list(found)
+
+
+def _recipes(cells: Sequence[str], tables: Sequence[str]) -> list[Recipe]:
+    """The recipes of cells and tables, each once."""
+    for table in tables:
+        if table not in TITLES:
+            raise bad_argument("--table", owner="bench run", allowed=f"one of {tuple(TITLES)}", got=table)
+    named = [read_recipe(cell) if cell.endswith(".toml") else load_recipe(cell) for cell in cells]
+    recipes = {recipe.name: recipe for recipe in [*named, *(recipe for table in tables for recipe in recipes_of(table))]}
+    if not recipes:
+        raise ConfigError(
+            "Nothing to run. Name cells, such as table1/MUTAG, or a table, such as --table 1; 'graphlatent bench list' lists them."
+        )
+    return list(recipes.values())
+
+
+def _command(cells: Sequence[str], tables: Sequence[str], *, rows: str | None, seeds: str, device: str) -> str:
+    """What to type to measure the same again, wherever data and records are kept."""
+    options = [word for table in tables for word in ("--table", table)] + (["--rows", rows] if rows is not None else [])
+    return shlex.join(["graphlatent", "bench", "run", *cells, *options, "--seeds", seeds, "--device", device])
+
+
+def _tell(output: Output, event: Event) -> None:
+    line = f"{event.cell} {event.row}, seed {event.seed}: {event.text}"
+    if event.state == "failed":
+        output.err.print(f"failed: {line}", style="red", markup=False)
+    elif event.state == "done":
+        output.say(line)
