@@ -120,8 +120,11 @@ def _dense(table: Table) -> Array:
 
 
 def _distances(rows: Array) -> Array:
-    """Squared distances of all pairs, float64 [M, M]; centred first, so that large means cost no digits."""
-    centred = rows - rows.mean(0)
+    """Squared distances of all pairs, float64 [M, M]; centred first, so that large means cost no digits.
+
+    By the median: a mean would carry one huge row, of the test as it may be, into the rounding of all the others.
+    """
+    centred = rows - np.median(rows, axis=0)
     squares = (centred**2).sum(1)
     table: Array = squares[:, None] + squares[None, :] - 2 * centred @ centred.T
     return np.maximum(table, 0.0, out=table)
