@@ -121,14 +121,14 @@ def paired(first: Sequence[ProbeResult], second: Sequence[ProbeResult]) -> Summa
     A single result, of something that knows no seed such as raw features, is compared with every seed of the other.
 
     Raises:
-        InputError: where the two were not measured on the same splits.
+        InputError: where the two were not measured on the same splits, or not by the same metric.
     """
     if len(second) == 1:
         second = [*second] * len(first)
     if len(first) == 1:
         first = [*first] * len(second)
-    if [r.splits for r in first] != [r.splits for r in second]:
-        raise InputError("A paired difference needs both results on the same rows, splits and seeds. Probe them again, alike.")
+    if [(r.splits, r.metric) for r in first] != [(r.splits, r.metric) for r in second]:
+        raise InputError("A paired difference needs both results by one metric on the same rows, splits and seeds. Probe them again, alike.")
     return _summary(_scores(first) - _scores(second))
 
 
