@@ -163,6 +163,4 @@ def test_a_result_without_seeds_is_compared_with_every_seed():
 def test_results_on_different_splits_are_not_compared(second):
     with pytest.raises(InputError) as caught:
         paired([result(0.5, 0.6)] * 2, second)
-    assert str(caught.value) == (
-        "A paired difference needs both results by one metric on the same rows, splits and seeds. Probe them again, alike."
-    )
+    assert str(caught.value) == ("A paired difference needs both results on the same rows, splits and seeds. Probe them again, alike.")

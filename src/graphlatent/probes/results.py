@@ -128,7 +128,7 @@ def paired(first: Sequence[ProbeResult], second: Sequence[ProbeResult]) -> Summa
     if len(first) == 1:
         first = [*first] * len(second)
     if [(r.splits, r.metric) for r in first] != [(r.splits, r.metric) for r in second]:
-        raise InputError("A paired difference needs both results by one metric on the same rows, splits and seeds. Probe them again, alike.")
+        raise InputError("A paired difference needs both results on the same rows, splits and seeds. Probe them again, alike.")
     return _summary(_scores(first) - _scores(second))
 
 
