@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +19,7 @@ from graphlatent.probes.fitting import Fit, Setting, Tables, answers, grid_score
 from graphlatent.probes.protocol import Answer, Protocol, Visible
 from graphlatent.probes.results import Choice, ProbeResult
 
-STRENGTHS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)
 SELECTION = (
     "Per split, the {what} with the highest validation {metric}; among equals the one named first, then the larger strength. "
     "The test labels of a split are read once, after its choice."
@@ -140,12 +141,10 @@ def words(several: bool, metric: str) -> str:
 
 
 def _last_fit(part: Visible, *, refit: bool) -> Fit:
-    import numpy as np
-
     if not refit:
         return Fit(part.train, part.train_labels, part.test)
     return Fit(np.concatenate([part.train, part.val]), np.concatenate([part.train_labels, part.val_labels]), part.test)
 
 
 def _usual_metric(labels: Any) -> str:
-    return "micro-F1" if getattr(labels, "ndim", 1) == 2 else "accuracy"
+    return "micro-F1" if np.ndim(labels) == 2 else "accuracy"
