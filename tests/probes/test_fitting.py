@@ -229,12 +229,17 @@ def test_chunks_change_nothing(multi, monkeypatch):
         given_answers = answers(tables, fits, chosen, classifier="logistic")
         return grid_scores(tables, fits, truth, grid, classifier="logistic", metric="accuracy"), given_answers
 
-    scores, found = everything()
     sizes = []
-    monkeypatch.setattr(fitting, "fits_in_a_chunk", lambda *_, **__: sizes.append(1) or 1)
+    for name in ("minimise", "minimise_path"):
+        solve = getattr(fitting, name)
+        monkeypatch.setattr(fitting, name, lambda rows, *a, solve=solve, **k: sizes.append(len(rows.values)) or solve(rows, *a, **k))
+    scores, found = everything()
+    assert max(sizes) > 1
+    sizes.clear()
+    monkeypatch.setattr(fitting, "fits_in_a_chunk", lambda *_, **__: 1)
     monkeypatch.setattr(design, "_CHUNK", 7 * 70)  # seven rows answered at a time
     scores_apart, found_apart = everything()
-    assert len(sizes) == 6
+    assert sizes == [1] * 16  # four fits in three ways, then each in its own
     np.testing.assert_array_equal(scores_apart, scores)
     assert all(np.array_equal(a, b) for a, b in zip(found_apart, found, strict=True))
 
