@@ -25,13 +25,12 @@ from graphlatent.probes.linear import STRENGTHS, best_on_validation, checked_set
 from graphlatent.probes.protocol import Answer, ReleasedProtocol
 from graphlatent.probes.rbf import rbf_answers
 from graphlatent.probes.results import ProbeResult
-from graphlatent.probes.svm import inner_splits, nested_words, svm_answers
+from graphlatent.probes.svm import INNER_FOLDS, SVM_PREPROCESSING, SVM_STRENGTHS, inner_splits, nested_words, svm_answers
 
 Found: TypeAlias = dict[str, tuple[Answer, ...]]
 Results: TypeAlias = dict[str, ProbeResult]
 PLAIN, CONCAT = "embedding", "embedding + features"
-RBF_PREPROCESSING: tuple[Preprocessing, ...] = ("none", "standard")
-RBF_FOLDS = 3
+PAPERS_PROBE = "The paper's probe (Adam, epochs and decay of its Table 6), features appended as in the paper; "
 FIXED = "Nothing chosen but the probe's settings, per split on its validation part: the epoch and the representation are fixed beforehand. "
 
 
@@ -42,12 +41,14 @@ class Measurement:
     Args:
         material: the data.
         seed: of training and folds.
-        device: where to train and probe.
+        device: where to train.
+        probe_device: where to probe.
     """
 
     material: Material
     seed: int
     device: torch.device
+    probe_device: torch.device
     embedded: dict[str, dict[int, Any]] = field(default_factory=dict)  # by settings and epoch
     training: dict[str, dict[str, Any]] = field(default_factory=dict)
     answered: dict[tuple[str, str, str], tuple[Answer, ...]] = field(default_factory=dict)  # by probe, settings and candidate
@@ -93,8 +94,8 @@ class Measurement:
             candidates["X, AX, A^2 X"] = propagated_features(graph, level=level, concat=True)
         found = {name: self._linear(row, name, rows) for name, rows in candidates.items()}
         results = {"linear/validation": self._final(best_on_validation(found), self._words(recipe, len(found) > 1))}
-        if recipe.level == "graph":
-            results["rbf/validation"] = self._rbf(candidates, best_on_validation(found), several=len(found) > 1)
+        if recipe.level == "graph" and row == "raw":
+            results["rbf/validation"] = self._rbf(candidates, best_on_validation(found), several=False)
         return results
 
     def _selected(
@@ -118,8 +119,7 @@ class Measurement:
         if recipe.level == "node" and "paper-probe" in probes and self.material.labels.ndim == 1:
             own = [name for name in names if name[1] == CONCAT] or list(names)
             found = {_name(*name): self._adam_of(recipe, settings, *name) for name in own}
-            said = "The paper's probe (Adam, epochs and decay of its Table 6), features appended as in the paper; per split, the epoch with the "
-            said += f"highest validation {recipe.metric}."
+            said = PAPERS_PROBE + f"per split, the epoch with the highest validation {recipe.metric}."
             results["paper-probe/validation"] = self._final(best_on_validation(found), said)
         return results
 
@@ -155,12 +155,13 @@ class Measurement:
     def _linear(self, key: str, name: str, rows: Any) -> tuple[Answer, ...]:
         memo = ("linear", key, name)
         if memo not in self.answered:
-            settings = checked_settings(STRENGTHS, PREPROCESSING, owner="bench")
             protocol = self.material.protocol(self.seed)
             if self.material.splits is None:
-                found = svm_answers({name: rows}, protocol, settings=settings, seed=self.seed, device=self.device)
+                settings = checked_settings(SVM_STRENGTHS, SVM_PREPROCESSING, owner="bench")
+                found = svm_answers({name: rows}, protocol, settings=settings, seed=self.seed, device=self.probe_device)
             else:
-                found = linear_answers({name: rows}, protocol, settings=settings, device=self.device)
+                settings = checked_settings(STRENGTHS, PREPROCESSING, owner="bench")
+                found = linear_answers({name: rows}, protocol, settings=settings, device=self.probe_device)
             self.answered[memo] = found[name]
         return self.answered[memo]
 
@@ -173,7 +174,7 @@ class Measurement:
             assert how.probe_weight_decay is not None
             protocol = self.material.protocol(self.seed)
             found = adam_answers(
-                rows, protocol, epochs=how.probe_epochs, weight_decay=how.probe_weight_decay, seed=self.seed, device=self.device
+                rows, protocol, epochs=how.probe_epochs, weight_decay=how.probe_weight_decay, seed=self.seed, device=self.probe_device
             )
             self.answered[memo] = found[memo[2]]
         return self.answered[memo]
@@ -186,18 +187,18 @@ class Measurement:
 
     def _rbf_answers(self, rows: Mapping[str, Any], names: Sequence[str], preprocessing: Sequence[Preprocessing]) -> tuple[Answer, ...]:
         parts = self.material.protocol(self.seed).visible()
-        inner = inner_splits(parts, inner_folds=RBF_FOLDS, seed=self.seed)
+        inner = inner_splits(parts, inner_folds=INNER_FOLDS, seed=self.seed)
         return rbf_answers(rows, names, parts, inner, preprocessing=preprocessing)
 
     def _rbf(self, rows: Mapping[str, Any], best: Sequence[Answer], *, several: bool) -> ProbeResult:
-        answers = self._rbf_answers(rows, [answer.choice.candidate for answer in best], RBF_PREPROCESSING)
-        return self._final(answers, nested_words(several, "rbf", RBF_FOLDS))
+        answers = self._rbf_answers(rows, [answer.choice.candidate for answer in best], SVM_PREPROCESSING)
+        return self._final(answers, nested_words(several, "rbf", INNER_FOLDS))
 
     def _final(self, answers: Sequence[Answer], selection: str) -> ProbeResult:
         return self.material.protocol(self.seed).final(answers, selection=selection)
 
     def _words(self, recipe: Recipe, several: bool) -> str:
-        return nested_words(several, "linear", 5) if recipe.level == "graph" else words(several, recipe.metric)
+        return nested_words(several, "linear", INNER_FOLDS) if recipe.level == "graph" else words(several, recipe.metric)
 
     # -- training --------------------------------------------------------------------------------------------------
 
@@ -251,8 +252,8 @@ def _estimator(settings: NodeSettings | GraphSettings, *, seed: int, device: tor
 
 
 def _default_epochs(last: int) -> list[int]:
-    """Epochs that validation may stop at with our defaults: about every tripling, and the last."""
-    return [e for e in (1, 3, 10, 30, 100, 300) if e < last] + [last]
+    """Epochs that validation may stop at with our defaults: some early ones, and the last."""
+    return [e for e in (3, 10, 50) if e < last] + [last]
 
 
 def _key(settings: NodeSettings | GraphSettings, seed: int) -> str:

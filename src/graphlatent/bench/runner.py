@@ -54,6 +54,7 @@ class _Task:
     ledger: Path
     data: Path | None
     device: str
+    probe_device: str
     command: str
     threads: int | None
 
@@ -66,6 +67,7 @@ def run_cells(
     ledger: Path,
     data: Path | None = None,
     device: str = "auto",
+    probe_device: str | None = None,
     jobs: int = 1,
     command: str = "",
     on_event: Callable[[Event], None] = lambda _: None,
@@ -78,7 +80,8 @@ def run_cells(
         rows: which rows to measure; None for those of each recipe.
         ledger: folder of the records.
         data: root of the data sets; None for `data_root()`.
-        device: where to train and probe, as in the settings.
+        device: where to train, as in the settings.
+        probe_device: where to probe; None is the same.
         jobs: processes; with more than one, each gets its share of the cores.
         command: as typed, for the records.
         on_event: called for every row.
@@ -88,7 +91,9 @@ def run_cells(
     threads = None if jobs == 1 else max(1, (os.cpu_count() or 1) // jobs)
     ledger = ledger.resolve()
     groups = [(seed, same) for seed in seeds for same in _grouped(recipes)]
-    tasks = [_Task(same, tuple(rows or ROWS), seed, ledger, data, device, command, threads) for seed, same in groups]
+    tasks = [
+        _Task(same, tuple(rows or ROWS), seed, ledger, data, device, probe_device or device, command, threads) for seed, same in groups
+    ]
     events = []
     for event in _in_order(tasks) if jobs == 1 else _side_by_side(tasks, jobs):
         events.append(event)
@@ -143,7 +148,7 @@ def _run(task: _Task) -> Iterator[Event]:
         return
     device = pick_device(task.device)
     try:
-        measurement = Measurement(load_material(todo[0][0], task.data), task.seed, device)
+        measurement = Measurement(load_material(todo[0][0], task.data), task.seed, device, pick_device(task.probe_device))
     except Exception as error:
         yield from (Event(recipe.name, row, task.seed, "failed", f"{type(error).__name__}: {error}") for recipe, row in todo)
         return

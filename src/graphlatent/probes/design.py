@@ -100,9 +100,12 @@ class Design:
     wide: tuple[Tensor, Tensor] | None
 
     @classmethod
-    def of(cls, table: Table, index: Sequence[Array], how: Preprocessing) -> Design:
-        """The rows `index[f]` of the table for each fit f; the table already has unit rows where `how` is "row"."""
-        num, width = max(len(rows) for rows in index), table.shape[1]
+    def of(cls, table: Table, index: Sequence[Array], how: Preprocessing, *, num_rows: int | None = None) -> Design:
+        """The rows `index[f]` of the table for each fit f, filled up to `num_rows`.
+
+        The table already has unit rows where `how` is "row".
+        """
+        num, width = num_rows or max(len(rows) for rows in index), table.shape[1]
         real = torch.tensor([len(rows) for rows in index], device=table.device)
         padded = np.stack([np.concatenate([rows, np.zeros(num - len(rows), dtype=np.int64)]) for rows in index])
         share = (torch.arange(num, device=table.device) < real[:, None]) / real[:, None].double()
@@ -149,7 +152,7 @@ def _dense_rows(table: Table, index: Tensor) -> Tensor:
 
 def fits_in_a_chunk(table: Table, num_rows: int, *, num_columns: int) -> int:
     """How many fits of `num_rows` rows and `num_columns` outputs may be prepared at once without filling the memory."""
-    budget = 2**30 if table.device.type == "cuda" else 2**26  # float64 values: 8 GiB, 512 MiB
+    budget = 2**31 if table.device.type == "cuda" else 2**26  # float64 values: 16 GiB, 512 MiB
     width = table.shape[1]
     each = num_rows * (width + 1) * 2 + (2 * num_rows**2 if num_rows < width else 0) + 8 * num_rows * num_columns
     return max(1, budget // max(each, 1))

@@ -17,7 +17,7 @@ from torch import Tensor
 from graphlatent.probes.design import Array, Design, Preprocessing, Table, fits_in_a_chunk, unit_rows
 from graphlatent.probes.losses import Loss, Sigmoid, Softmax, SquaredHinge
 from graphlatent.probes.metrics import METRICS
-from graphlatent.probes.newton import minimise, minimise_path
+from graphlatent.probes.newton import Rows, minimise, minimise_path
 
 Classifier: TypeAlias = Literal["logistic", "svm"]
 
@@ -74,51 +74,72 @@ def grid_scores(
         classifier: "logistic" or "svm" (squared hinge, one class against the rest).
         metric: "accuracy" or "micro-F1".
     """
+    by_how: dict[Preprocessing, list[int]] = {}
+    for i, setting in enumerate(settings):
+        by_how.setdefault(setting.preprocessing, []).append(i)
     scores = np.empty((len(fits), len(settings)))
-    for how in dict.fromkeys(s.preprocessing for s in settings):
-        columns = [i for i, s in enumerate(settings) if s.preprocessing == how]
-        strengths = [settings[i].strength for i in columns]
-        for chunk in _chunks(tables.of(how), fits, len(columns)):
-            some = [fits[f] for f in chunk]
-            answers = _answers(tables.of(how), some, how, [strengths] * len(some), classifier)
-            for f, of_fit in zip(chunk, answers, strict=True):
-                scores[f, columns] = [METRICS[metric](truth[f], answer) for answer in of_fit]
+    for columns in _alike(by_how, settings):
+        pairs = [_Pair(f, how) for how in columns for f in range(len(fits))]
+        strengths = [settings[i].strength for i in next(iter(columns.values()))]
+        for chunk in _chunks(tables, fits, pairs, len(strengths)):
+            answers = _answers(tables, fits, chunk, [strengths] * len(chunk), classifier)
+            for pair, of_pair in zip(chunk, answers, strict=True):
+                scores[pair.fit, columns[pair.how]] = [METRICS[metric](truth[pair.fit], answer) for answer in of_pair]
     return scores
 
 
 def answers(tables: Tables, fits: Sequence[Fit], settings: Sequence[Setting], *, classifier: Classifier) -> list[Array]:
     """The answers of every fit under its own setting, each [len(fit.answer)] or [len(fit.answer), K]."""
     found: dict[int, Array] = {}
-    for how in dict.fromkeys(s.preprocessing for s in settings):
-        those = [f for f, s in enumerate(settings) if s.preprocessing == how]
-        for chunk in _chunks(tables.of(how), [fits[f] for f in those], 1):
-            numbers = [those[i] for i in chunk]
-            strengths = [[settings[f].strength] for f in numbers]
-            for f, (answer,) in zip(numbers, _answers(tables.of(how), [fits[f] for f in numbers], how, strengths, classifier), strict=True):
-                found[f] = answer
+    pairs = sorted((_Pair(f, s.preprocessing) for f, s in enumerate(settings)), key=lambda pair: pair.how)
+    for chunk in _chunks(tables, fits, pairs, 1):
+        strengths = [[settings[pair.fit].strength] for pair in chunk]
+        for pair, (answer,) in zip(chunk, _answers(tables, fits, chunk, strengths, classifier), strict=True):
+            found[pair.fit] = answer
     return [found[f] for f in range(len(fits))]
 
 
-def _chunks(table: Table, fits: Sequence[Fit], num_strengths: int) -> list[range]:
+@dataclass(frozen=True)
+class _Pair:
+    """The number of a fit, and how its rows are prepared."""
+
+    fit: int
+    how: Preprocessing
+
+
+def _alike(by_how: dict[Preprocessing, list[int]], settings: Sequence[Setting]) -> list[dict[Preprocessing, list[int]]]:
+    """Ways of preparing that are tried with the same strengths, together."""
+    groups: dict[tuple[float, ...], dict[Preprocessing, list[int]]] = {}
+    for how, columns in by_how.items():
+        groups.setdefault(tuple(settings[i].strength for i in columns), {})[how] = columns
+    return list(groups.values())
+
+
+def _chunks(tables: Tables, fits: Sequence[Fit], pairs: Sequence[_Pair], num_strengths: int) -> list[Sequence[_Pair]]:
     num_outputs = max(fit.labels.shape[1] if fit.labels.ndim == 2 else len(np.unique(fit.labels)) for fit in fits)
-    size = fits_in_a_chunk(table, max(len(fit.train) for fit in fits), num_columns=num_outputs * num_strengths)
-    return [range(start, min(start + size, len(fits))) for start in range(0, len(fits), size)]
+    num_rows = max(len(fit.train) for fit in fits)
+    size = fits_in_a_chunk(tables.of("none"), num_rows, num_columns=num_outputs * num_strengths)
+    return [pairs[start : start + size] for start in range(0, len(pairs), size)]
 
 
 def _answers(
-    table: Table, fits: Sequence[Fit], how: Preprocessing, strengths: Sequence[Sequence[float]], classifier: Classifier
+    tables: Tables, fits: Sequence[Fit], pairs: Sequence[_Pair], strengths: Sequence[Sequence[float]], classifier: Classifier
 ) -> list[list[Array]]:
-    """For every fit the answers under each of its strengths."""
-    design = Design.of(table, [fit.train for fit in fits], how)
-    target = _Target.of([fit.labels for fit in fits], num_rows=design.rows.values.shape[1], classifier=classifier)
-    penalties = torch.tensor(strengths, dtype=torch.float64, device=table.device)
-    weights = target.minimised(design, penalties)  # [F, G, outputs, R + 1]
-    num_strengths = penalties.shape[1]
-    linear = design.to_table(weights.flatten(1, 2))
-    logits = linear.logits(table, [fit.answer for fit in fits])
-    return [
-        [target.decide(f, each.view(len(each), num_strengths, -1)[:, g]) for g in range(num_strengths)] for f, each in enumerate(logits)
-    ]
+    """For every pair, sorted by how rows are prepared, the answers under each of its strengths."""
+    num_rows = max(len(fits[pair.fit].train) for pair in pairs)
+    together = {how: [fits[pair.fit] for pair in pairs if pair.how == how] for how in dict.fromkeys(pair.how for pair in pairs)}
+    designs = {how: Design.of(tables.of(how), [fit.train for fit in some], how, num_rows=num_rows) for how, some in together.items()}
+    rows = [design.rows for design in designs.values()]
+    rows = rows if len(rows) == 1 else [Rows(torch.cat([r.values for r in rows]), torch.cat([r.share for r in rows]))]
+    target = _Target.of([fits[pair.fit].labels for pair in pairs], num_rows=num_rows, classifier=classifier)
+    penalties = torch.tensor(strengths, dtype=torch.float64, device=rows[0].values.device)
+    weights = target.minimised(rows[0], penalties).flatten(1, 2)  # [F, G * outputs, R + 1]
+    found: list[list[Array]] = []
+    for (how, design), part in zip(designs.items(), torch.split(weights, [len(some) for some in together.values()]), strict=True):
+        for each in design.to_table(part).logits(tables.of(how), [fit.answer for fit in together[how]]):
+            outputs = each.view(len(each), penalties.shape[1], -1)
+            found.append([target.decide(len(found), outputs[:, g]) for g in range(penalties.shape[1])])
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +170,7 @@ class _Target:
         """The most classes that a fit has."""
         return max(len(classes) for classes in self.classes)
 
-    def minimised(self, design: Design, strengths: Tensor) -> Tensor:
+    def minimised(self, rows: Rows, strengths: Tensor) -> Tensor:
         """Weights at the minimum, [F, G, outputs, R + 1]."""
         num_fits, num_strengths = strengths.shape
         numbers = torch.from_numpy(self.numbers).to(strengths.device)
@@ -158,12 +179,12 @@ class _Target:
             one_hot = (numbers[:, None, :] == every[:, None]).double()[:, None]
             absent = torch.tensor([[k >= len(c) for k in range(self.num_classes)] for c in self.classes], device=numbers.device)
             loss: Loss = Softmax(one_hot, absent[:, None, :, None])
-            return minimise_path(design.rows, loss, strengths, num_classes=self.num_classes)
+            return minimise_path(rows, loss, strengths, num_classes=self.num_classes)
         sign = self._signs(numbers)  # [F, outputs, n]
         num_outputs = sign.shape[1]
         spread = sign[:, None].expand(-1, num_strengths, -1, -1).reshape(num_fits, num_strengths * num_outputs, 1, -1)
         loss = Sigmoid(spread) if self.classifier == "logistic" else SquaredHinge(spread)
-        weights = minimise(design.rows, loss, strengths.repeat_interleave(num_outputs, 1))
+        weights = minimise(rows, loss, strengths.repeat_interleave(num_outputs, 1))
         return weights.view(num_fits, num_strengths, num_outputs, -1)
 
     def _signs(self, numbers: Tensor) -> Tensor:

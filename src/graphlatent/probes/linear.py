@@ -19,7 +19,7 @@ from graphlatent.probes.fitting import Fit, Setting, Tables, answers, grid_score
 from graphlatent.probes.protocol import Answer, Protocol, Visible
 from graphlatent.probes.results import Choice, ProbeResult
 
-STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)
+STRENGTHS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 SELECTION = (
     "Per split, the {what} with the highest validation {metric}; among equals the one named first, then the larger strength. "
     "The test labels of a split are read once, after its choice."

@@ -32,7 +32,7 @@ def rbf_answers(
     inner: Sequence[Sequence[Split]],
     *,
     costs: Sequence[float] = RBF_C,
-    preprocessing: Sequence[Preprocessing] = ("none", "row", "standard"),
+    preprocessing: Sequence[Preprocessing] = ("none", "standard"),
 ) -> tuple[Answer, ...]:
     """For every outer fold the answers of an RBF SVM on the candidate named for it; C and preprocessing chosen in inner folds.
 

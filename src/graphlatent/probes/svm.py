@@ -17,13 +17,16 @@ from torch import Tensor
 
 from graphlatent.data.splits import Split, fold_splits
 from graphlatent.errors import bad_argument
-from graphlatent.probes.design import PREPROCESSING, Array, Preprocessing
+from graphlatent.probes.design import Array, Preprocessing
 from graphlatent.probes.fitting import Fit, Setting, Tables, answers, grid_scores
-from graphlatent.probes.linear import STRENGTHS, as_candidates, best_on_validation, checked_rows, checked_settings, choice_of
+from graphlatent.probes.linear import as_candidates, best_on_validation, checked_rows, checked_settings, choice_of
 from graphlatent.probes.protocol import Answer, Protocol, Visible
 from graphlatent.probes.rbf import RBF_C, rbf_answers
 from graphlatent.probes.results import ProbeResult
 
+SVM_STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)
+SVM_PREPROCESSING: tuple[Preprocessing, ...] = ("none", "standard")
+INNER_FOLDS = 3
 NESTED = (
     "Per outer fold, the {what} with the highest mean accuracy over {inner} stratified shuffled inner folds of its training part; among "
     "equals the one named first, then the stronger penalty. Then fitted on the whole training part. The test fold's labels are read once."
@@ -36,11 +39,11 @@ def svm_probe(
     *,
     kernel: str = "linear",
     num_folds: int = 10,
-    inner_folds: int = 5,
+    inner_folds: int = INNER_FOLDS,
     seed: int = 0,
-    strengths: Sequence[float] = STRENGTHS,
+    strengths: Sequence[float] = SVM_STRENGTHS,
     costs: Sequence[float] = RBF_C,
-    preprocessing: Sequence[Preprocessing] = PREPROCESSING,
+    preprocessing: Sequence[Preprocessing] = SVM_PREPROCESSING,
     device: torch.device | str = "cpu",
 ) -> ProbeResult:
     """Accuracies over the outer folds of a nested cross-validation, one per fold.
@@ -96,7 +99,7 @@ def svm_answers(
     protocol: Protocol,
     *,
     settings: Sequence[Setting],
-    inner_folds: int = 5,
+    inner_folds: int = INNER_FOLDS,
     seed: int = 0,
     device: torch.device | str = "cpu",
 ) -> dict[str, tuple[Answer, ...]]:
