@@ -67,8 +67,10 @@ def svm_probe(
     """
     if kernel not in ("linear", "rbf"):
         raise bad_argument("kernel", owner="svm_probe", allowed="'linear' or 'rbf'", got=kernel)
-    candidates = as_candidates(representation)
+    if len(costs) == 0 or not all(0 < cost < float("inf") for cost in costs):
+        raise bad_argument("costs", owner="svm_probe", allowed="one or more floats in the range (0.0, inf)", got=costs)
     protocol = folds_protocol(labels, num_folds=num_folds, seed=seed)
+    candidates = {name: checked_rows(rows, protocol.num_rows) for name, rows in as_candidates(representation).items()}
     settings = checked_settings(strengths, preprocessing, owner="svm_probe")
     chosen: Sequence[Answer] = ()
     if kernel == "linear" or len(candidates) > 1:
