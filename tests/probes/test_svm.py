@@ -98,9 +98,9 @@ def test_linear_probe_of_folds_is_the_slow_rewrite(classes):
     expected = slow_probe(linear_machine, {"": rows}, labels, grid=STRENGTHS[::-1], seed=5)
     assert list(zip(result.choices, result.scores, strict=True)) == expected
     assert result.selection == (
-        "Per outer fold, the preprocessing and strength with the highest mean accuracy over 3 stratified shuffled inner folds of its training "
-        "part; among equals the one named first, then the stronger penalty. Then fitted on the whole training part. The test fold's labels "
-        "are read once."
+        "Per outer fold, the preprocessing and strength with the highest mean accuracy over 3 stratified shuffled inner folds of its "
+        "training part; among equals the one named first, then the stronger penalty. Then fitted on the whole training part. The test "
+        "fold's labels are read once."
     )
 
 
