@@ -95,9 +95,10 @@ class TestMainTables:
             ("released", "paper-probe/validation"),
             ("defaults", "linear/validation"),
             ("defaults", "linear/fixed"),
+            ("defaults", "linear/untrained"),
         ]
-        assert [w.row for w in graph["Linear SVM"]] == ["raw", "propagated", "random", "paper", "paper", "defaults", "defaults"]
-        assert [w.row for w in graph["RBF SVM"]] == ["raw", "propagated", "random", "paper", "released", "released", "defaults"]
+        assert [w.row for w in graph["Linear SVM"]] == ["raw", "propagated", "random", "paper", "paper", "defaults", "defaults", "defaults"]
+        assert [w.row for w in graph["RBF SVM"]] == ["raw", "random", "paper", "released", "released", "defaults"]
         assert {w.result for w in graph["RBF SVM"]} == {"rbf/validation", "rbf/test"}
         for lines in (*node.values(), *graph.values()):
             assert len({w.label for w in lines}) == len(lines)
@@ -118,6 +119,16 @@ class TestMainTables:
         made = table(tmp_path, "2")
         assert note(made, f"{PAPER}: ") == f"{PAPER}: [Photo, CS] By one way. 2 seeds x 2 splits. [Physics] By another. 1 seed x 2 splits."
         assert note(made, f"{RAW}; {RANDOM}: ").endswith(": By one way. 2 seeds x 2 splits.")
+
+    def test_the_short_form_has_the_measured_columns_and_no_notes(self, tmp_path):
+        measure(tmp_path, "table2/CS", "paper", {NAME: FIRST, "linear/fixed": SECOND})
+        measure(tmp_path, "table2/Photo", "raw", {NAME: FIRST})
+        made = filled("<!-- bench table 2 short -->\n<!-- end -->\n", tmp_path)
+        assert [line.split(" | ")[0] for line in made.splitlines() if line.startswith("|")] == [
+            "| ", "| ---", "| published", "| raw features", "| propagated features", f"| {RANDOM}", f"| {PAPER}"
+        ]  # fmt: skip
+        assert "|  | Photo | CS |" in made and "Per split" not in made
+        assert filled(made, tmp_path) == made
 
     def test_where_and_when(self, tmp_path):
         measure(tmp_path, "table2/CS", "paper", {NAME: FIRST}, about={"date": "2026-03-01", "hardware": "a GPU"})
@@ -151,7 +162,8 @@ class TestDifferences:
 
     def test_lines(self):
         assert [(m.first.row, m.second.row) for m in DIFFERENCES["node"]] == [
-            ("paper", "random"), ("paper", "propagated"), ("paper", "raw"), ("released", "paper"), ("released", "released")
+            ("paper", "random"), ("paper", "propagated"), ("paper", "raw"), ("defaults", "defaults"),
+            ("released", "paper"), ("released", "released"),
         ]  # fmt: skip
         for minus in (*DIFFERENCES["node"], *DIFFERENCES["graph"]):
             assert minus.first.result.split("/")[0] == minus.second.result.split("/")[0]  # the same probe

@@ -254,8 +254,8 @@ class TestRun:
         command = ["bench", "run", "wide.toml", "--table", "1", "--rows", "raw, paper", "--seeds", "3,0-1", "--jobs", "2"]
         code, out, err = run(*command, "--data", "d", "--results", "r")
         assert code == 1  # something failed
-        assert out == "a/b raw, seed 0: 50.0\n1 done, 1 skipped, 0 without data, 1 failed\n"
-        assert err == "failed: a/b raw, seed 1: ValueError: [no]\n"
+        assert out == "[1/54] a/b raw, seed 0: 50.0\n1 done, 1 skipped, 0 without data, 1 failed\n"
+        assert err == "failed: [2/54] a/b raw, seed 1: ValueError: [no]\n"
         assert handed == {
             "names": ["wide", *(recipe.name for recipe in recipes_of("1"))],
             "seeds": [3, 0, 1],
@@ -270,11 +270,11 @@ class TestRun:
         assert (found["done"], found["failed"], found["missing"], len(found["events"])) == (1, 1, 0, 3)
 
     def test_seeds(self):
-        assert parsed_seeds("0-4") == [0, 1, 2, 3, 4] and parsed_seeds("7, 2-3,2") == [7, 2, 3] and parsed_seeds("5") == [5]
+        assert parsed_seeds("0-4") == [0, 1, 2, 3, 4] and parsed_seeds("7, 2-3,2") == [7, 2, 3] and parsed_seeds("5") == [0, 1, 2, 3, 4] and parsed_seeds("5-5") == [5]
 
     @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "3-1", "1,,2", "0.5"])
     def test_no_seeds(self, text):
-        message = f"The '--seeds' parameter of bench run must be numbers and ranges, such as 0-4 or 0,2,7. Got {text!r} instead."
+        message = f"The '--seeds' parameter of bench run must be how many, such as 5, or which, such as 0-4 or 0,2,7. Got {text!r} instead."
         assert message in fails("bench", "run", "table1/MUTAG", f"--seeds={text}")
 
     def test_failures(self):

@@ -27,7 +27,7 @@ from graphlatent.bench.cells import (
 from graphlatent.bench.differences import by_seed, for_every_seed, summary_of
 from graphlatent.bench.formats import Block, Cell, Line, Table, markdown
 from graphlatent.bench.ledger import Record, read_ledger
-from graphlatent.bench.lines import BLOCKS, DIFFERENCES, Minus, Wanted
+from graphlatent.bench.lines import BLOCKS, DIFFERENCES, SHORT, Minus, Wanted
 from graphlatent.bench.recipe import SHAPES, Recipe, all_recipes
 from graphlatent.data.datasets import dataset_info
 from graphlatent.errors import ConfigError, InputError, bad_argument
@@ -101,13 +101,24 @@ def filled(text: str, root: Path) -> str:
 
     def made(match: re.Match[str]) -> str:
         words, start = match["words"].split(), f"<!-- bench{match['words']}-->"
-        if len(words) != 2 or words[0] != "table" or words[1] not in TITLES:
+        if words[:1] != ["table"] or words[1:2] == [] or words[1] not in TITLES or words[2:] not in ([], ["short"]):
             raise ConfigError(f"'{start}' names no table. It must be '<!-- bench table NAME -->', NAME one of {', '.join(TITLES)}.")
         if match["inside"] is None or "<!--" in match["inside"]:  # another block begins before the end: it is not ours to replace
             raise ConfigError(f"'{start}' has no '<!-- end -->' after it.")
-        return f"<!-- bench table {words[1]} -->\n{markdown(make_table(words[1], records, absent=absent))}\n<!-- end -->"
+        table = make_table(words[1], records, absent=absent)
+        return f"<!-- bench {' '.join(words)} -->\n{markdown(shortened(table) if words[2:] else table)}\n<!-- end -->"
 
     return _BLOCK.sub(made, text)
+
+
+def shortened(table: Table) -> Table:
+    """The first block's first lines and the columns that were measured, without notes: for a page that links to the whole table."""
+    block = table.blocks[0]
+    kept = [i for i in range(len(block.columns)) if any("mean" in line.cells[i].values for line in block.lines)]
+    wanted = [each for blocks in BLOCKS.values() for lines in blocks.values() for each in lines]
+    labels = {"published", *(each.label for each in wanted if each.row in SHORT and each.result == "linear/validation")}
+    lines = [Line(line.label, tuple(line.cells[i] for i in kept)) for line in block.lines if line.label in labels]
+    return replace(table, blocks=(replace(block, columns=tuple(block.columns[i] for i in kept), lines=tuple(lines)),), notes=())
 
 
 def absent_sets(root: Path) -> frozenset[str]:

@@ -7,12 +7,13 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from graphlatent.bench.recipe import Recipe, load_recipe, read_recipe
+from graphlatent.bench.recipe import ROWS, Recipe, load_recipe, read_recipe
 from graphlatent.bench.runner import Event, run_cells
 from graphlatent.bench.tables import TITLES, recipes_of
 from graphlatent.cli.output import Debug, Json, Output, Quiet, speaking
@@ -25,10 +26,11 @@ def run_rows(
     cells: Annotated[list[str] | None, typer.Argument(metavar="[CELL...]", help="Cells, such as table1/MUTAG, or recipe files.")] = None,
     tables: Annotated[list[str] | None, typer.Option("--table", help="All cells of a table; may be given again.")] = None,
     rows: Annotated[str | None, typer.Option("--rows", help="Only these rows, separated by commas [default: those of a cell].")] = None,
-    seeds: Annotated[str, typer.Option("--seeds", help="Seeds, such as 0-4 or 0,2,7.")] = "0-4",
+    seeds: Annotated[str, typer.Option("--seeds", help="How many, such as 5, or which, such as 0-4 or 0,2,7.")] = "5",
     results: Annotated[Path, typer.Option("--results", help="Folder of the records.")] = Path("results"),
     data: Annotated[Path | None, typer.Option("--data", help="Data root [default: GRAPHLATENT_DATA].")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")] = "auto",
+    probe_device: Annotated[str | None, typer.Option("--probe-device", help="Where to probe [default: as --device].")] = None,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes; each gets its share of the cores.")] = 1,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -37,16 +39,19 @@ def run_rows(
     """Measure cells of the paper's tables. What is measured already is skipped, so a stopped run goes on."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         recipes = _recipes(cells or [], tables or [])
+        chosen = None if rows is None else [row.strip() for row in rows.split(",") if row.strip()]
+        number, total = count(1), len(parsed_seeds(seeds)) * sum(row in (chosen or ROWS) for recipe in recipes for row in recipe.rows)
         events = run_cells(
             recipes,
             seeds=parsed_seeds(seeds),
-            rows=None if rows is None else [row.strip() for row in rows.split(",") if row.strip()],
+            rows=chosen,
             ledger=results,
             data=data,
             device=device,
+            probe_device=probe_device,
             jobs=jobs,
             command=_command(cells or [], tables or [], rows=rows, seeds=seeds, device=device),
-            on_event=lambda event: _tell(output, event),
+            on_event=lambda event: _tell(output, event, next(number), total),
         )
         found = Counter(event.state for event in events)
         missing = sorted({event.text for event in events if event.state == "missing"})
@@ -57,12 +62,14 @@ def run_rows(
 
 
 def parsed_seeds(text: str) -> list[int]:
-    """The seeds that a text such as "0-4" or "0,2,7" means, each once, in its order."""
+    """The seeds that a text means, each once, in its order: "5" is the first five, "0-4" and "0,2,7" are those."""
+    if re.fullmatch(r"\s*[1-9]\d*\s*", text):
+        return list(range(int(text)))
     found: dict[int, None] = {}
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise bad_argument("--seeds", owner="bench run", allowed="numbers and ranges, such as 0-4 or 0,2,7", got=text)
+            raise bad_argument("--seeds", owner="bench run", allowed="how many, such as 5, or which, such as 0-4 or 0,2,7", got=text)
         found |= dict.fromkeys(range(int(match[1]), int(match[2] or match[1]) + 1))
     return list(found)
 
@@ -87,8 +94,8 @@ def _command(cells: Sequence[str], tables: Sequence[str], *, rows: str | None, s
     return shlex.join(["graphlatent", "bench", "run", *cells, *options, "--seeds", seeds, "--device", device])
 
 
-def _tell(output: Output, event: Event) -> None:
-    line = f"{event.cell} {event.row}, seed {event.seed}: {event.text}"
+def _tell(output: Output, event: Event, number: int, total: int) -> None:
+    line = f"[{number}/{total}] {event.cell} {event.row}, seed {event.seed}: {event.text}"
     if event.state == "failed":
         output.err.print(f"failed: {line}", style="red", markup=False)
     elif event.state == "done":

@@ -1,0 +1,303 @@
+"""`graphlatent probe`: what embeddings know about labels that training never saw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+import typer
+
+from graphlatent.atomic import refuse_existing, write_json
+from graphlatent.cli.labelled import Embedded, match_rows, read_embeddings, read_features, read_labels
+from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
+from graphlatent.cli.targets import Target, as_target
+from graphlatent.data.columns import encode_column, fit_column
+from graphlatent.data.splits import Split, fold_splits, random_splits
+from graphlatent.errors import ConfigError
+from graphlatent.probes.clustering import cluster_probe
+from graphlatent.probes.knn import knn_probe
+from graphlatent.probes.linear import linear_probe
+from graphlatent.probes.protocol import Answer, Protocol
+from graphlatent.probes.results import Choice, ProbeResult, Summary, paired, summarize
+from graphlatent.probes.svm import svm_probe
+from graphlatent.training.runfolder import RunFolder
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Measured: TypeAlias = dict[str, list[ProbeResult]]
+"""By the name of the score, one result per seed."""
+
+KINDS = ("linear", "svm", "rbf", "knn", "clusters")
+_IN_FOLDS = ("svm", "rbf")
+_EMBEDDINGS, _RAW, _ZEROS, _DIFFERENCE = "embeddings", "raw features", "all zeros", "difference"
+
+
+def probe(
+    embeddings: Annotated[
+        Path, typer.Argument(metavar="EMBEDDINGS", help="A run folder, or a .parquet, .npz, .csv or .npy of embeddings.")
+    ],
+    labels: Annotated[
+        Path, typer.Option("--labels", help="Table (.csv .tsv .parquet) with ids and labels, or .npy / .npz in the same order.")
+    ],
+    label: Annotated[list[str] | None, typer.Option("--label", help="Column of labels; several times for columns of 0 and 1.")] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="Column of ids in --labels and --raw (as in the embeddings).")] = None,
+    kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "linear",
+    splits: Annotated[int | None, typer.Option("--splits", help="Random splits (20).", min=1)] = None,
+    train: Annotated[float | None, typer.Option("--train", help="Share of the rows to train on (0.1).")] = None,
+    val: Annotated[float | None, typer.Option("--val", help="Share of the rows to choose settings on (0.1).")] = None,
+    folds: Annotated[
+        int | None, typer.Option("--folds", help="Stratified folds instead of random splits (10 for svm, rbf).", min=2)
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="Repeat with so many seeds of splits (1), or of clusters (5).", min=1)
+    ] = None,
+    raw: Annotated[Path | None, typer.Option("--raw", help="Node table: probe its feature columns beside the embeddings.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="JSON file for the whole result.")] = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measure what embeddings know: a simple model on frozen rows, its settings chosen without the test labels."""
+    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+        plan = _plan(kind, splits, train, val, folds, seeds)
+        if out is not None:
+            refuse_existing(out, overwrite=overwrite)
+        rows = read_embeddings(embeddings)
+        table = read_labels(labels, labels=label or (), id_column=id_column, like=rows)
+        place = match_rows(rows, table)
+        target = as_target({name: values[place] for name, values in table.columns.items()}, where=table.name)
+        drawn = _drawn(target, plan)
+        representations: dict[str, Any] = {_EMBEDDINGS: rows.values[target.kept]}
+        notes = _notes(target, plan, drawn, num_rows=len(place), num_unused=len(table.keys[0].values) - len(place))
+        if raw is not None:
+            features, names = _raw_rows(raw, rows, leave_out=tuple(table.columns), only=_trained_on(embeddings), id_column=id_column)
+            representations[_RAW] = features[target.kept]
+            notes.append(f"raw features: {len(names)} column(s): {', '.join(names)}")
+        for note in notes:
+            output.note(note)
+        measured = _measured(representations, target, plan, drawn)
+        result = _result(measured, target, plan, {"embeddings": str(embeddings), "labels": str(labels), "notes": notes})
+        if out is not None:
+            write_json(out, result)
+        _report(output, measured, plan, result, out)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How to measure. Random splits where `folds` is None."""
+
+    kind: str
+    splits: int
+    train: float
+    val: float
+    folds: int | None
+    seeds: int
+
+    @property
+    def words(self) -> str:
+        """Which rows were measured on."""
+        if self.kind == "clusters":
+            return f"{self.seeds} seed(s) of k-means on all rows"
+        seeds = "" if self.seeds == 1 else f", with {self.seeds} seeds"
+        if self.folds is not None:
+            return f"{self.folds} shuffled folds{seeds}"
+        test = 1 - self.train - self.val
+        return f"{self.splits} random splits: {self.train:.0%} train, {self.val:.0%} choose, {test:.0%} test{seeds}"
+
+
+def _plan(kind: str, splits: int | None, train: float | None, val: float | None, folds: int | None, seeds: int | None) -> _Plan:
+    if kind not in KINDS:
+        raise ConfigError(f"--kind must be one of {', '.join(KINDS)}. Got {kind!r}.")
+    given = {"--splits": splits, "--train": train, "--val": val, "--folds": folds}
+    useless = {
+        "clusters": ("it needs no training rows", ("--splits", "--train", "--val", "--folds")),
+        "svm": ("its settings are chosen in inner folds", ("--splits", "--train", "--val")),
+        "rbf": ("its settings are chosen in inner folds", ("--splits", "--train", "--val")),
+    }.get(kind)
+    if useless is None and folds is not None:
+        useless = ("every row is tested once and trains otherwise", ("--splits", "--train"))
+    wrong = [option for option in (useless[1] if useless else ()) if given[option] is not None]
+    if useless and wrong:
+        raise ConfigError(f"Leave out {' and '.join(wrong)}: with --kind {kind}{'' if folds is None else ' and --folds'}, {useless[0]}.")
+    folds = 10 if kind in _IN_FOLDS and folds is None else folds
+    return _Plan(
+        kind, splits or 20, 0.1 if train is None else train, 0.1 if val is None else val, folds, seeds or (5 if kind == "clusters" else 1)
+    )
+
+
+def _notes(target: Target, plan: _Plan, drawn: Sequence[tuple[Split, ...]], *, num_rows: int, num_unused: int) -> list[str]:
+    """What a reader of the scores should know about the rows."""
+    notes = []
+    if len(target.kept) < num_rows:
+        notes.append(f"{num_rows - len(target.kept)} of {num_rows} rows have no label and are left out")
+    if num_unused:
+        notes.append(f"{num_unused} row(s) of the labels have no embedding and are not used")
+    if plan.folds is not None and not target.several:
+        few = {name: size for name, size in target.sizes.items() if size < plan.folds}
+        if few:
+            shown = ", ".join(f"{name} ({size})" for name, size in list(few.items())[:5]) + (", ..." if len(few) > 5 else "")
+            notes.append(f"{len(few)} class(es) have fewer members than the {plan.folds} folds, so some folds do not test them: {shown}")
+    num_classes, every = len(target.sizes), [split for splits in drawn for split in splits]
+    lacking = 0 if target.several else sum(len(np.unique(target.values[split.train])) < num_classes for split in every)
+    if lacking:
+        notes.append(
+            f"in {lacking} of {len(every)} splits a class has no training row, so its test rows can only be answered wrong; more rows or a "
+            "larger --train would help"
+        )
+    return notes
+
+
+def _trained_on(path: Path) -> tuple[str, ...] | None:
+    """The feature columns that a run was told to learn from; None where it was not told, or there is no run."""
+    if not (path / "results.json").is_file():
+        return None
+    reading = RunFolder(path).read_json("results.json").get("reading")
+    features = reading.get("features") if isinstance(reading, dict) else None
+    return None if features is None else tuple(features)
+
+
+def _raw_rows(
+    path: Path, rows: Embedded, *, leave_out: Sequence[str], only: Sequence[str] | None, id_column: str | None
+) -> tuple[Array, list[str]]:
+    """The feature columns of a node table as `graphlatent train` encodes them, float64 [M, W], and the columns' names."""
+    table = read_features(path, leave_out=leave_out, only=only, id_column=id_column, like=rows)
+    place = match_rows(rows, table)
+    parts = []
+    for name, values in table.columns.items():
+        column = fit_column(name, values[place], standardize=True)
+        code, value = encode_column(column, values[place])
+        encoded = np.zeros((len(place), column.width))
+        encoded[np.arange(len(place)), code] = value
+        parts.append(encoded)
+    return np.concatenate(parts, axis=1), list(table.columns)
+
+
+# --- measuring ---
+
+
+def _drawn(target: Target, plan: _Plan) -> list[tuple[Split, ...]]:
+    """The splits of every seed; () where the probe makes its own folds."""
+    if target.several and plan.kind not in ("linear", "knn"):
+        raise ConfigError(f"--kind {plan.kind} needs one class per row, and {len(target.names)} label columns came. Use linear or knn.")
+    if plan.kind not in ("linear", "knn"):
+        return [()] * plan.seeds
+    num_rows = len(target.values)
+    if plan.folds is not None:
+        strata = np.zeros(num_rows) if target.several else target.values
+        return [fold_splits(strata, num_folds=plan.folds, val_ratio=plan.val, seed=seed) for seed in range(plan.seeds)]
+    return [
+        random_splits(num_rows, num_splits=plan.splits, train_ratio=plan.train, val_ratio=plan.val, seed=seed) for seed in range(plan.seeds)
+    ]
+
+
+def _measured(representations: Mapping[str, Any], target: Target, plan: _Plan, drawn: Sequence[tuple[Split, ...]]) -> dict[str, Measured]:
+    """Scores by representation."""
+    if plan.kind == "clusters":
+        return {name: _clusters(rows, target.values, plan) for name, rows in representations.items()}
+    measured = {}
+    for name, rows in representations.items():
+        measured[name] = _by_score([_of_seed(rows, target.values, plan, splits, seed) for seed, splits in enumerate(drawn)])
+    if target.several:
+        measured[_ZEROS] = _by_score([_all_zeros(target.values, splits) for splits in drawn])
+    return measured
+
+
+def _of_seed(rows: Any, labels: Array, plan: _Plan, splits: tuple[Split, ...], seed: int) -> ProbeResult:
+    if plan.kind in _IN_FOLDS:
+        return svm_probe(rows, labels, kernel="rbf" if plan.kind == "rbf" else "linear", num_folds=plan.folds or 10, seed=seed)
+    refit = plan.folds is not None  # as cross-validation does: fitted once more on all but the test fold
+    if plan.kind == "knn":
+        return knn_probe(rows, labels, splits=splits, score="micro-F1" if labels.ndim == 2 else "accuracy", refit=refit)
+    return linear_probe(rows, labels, splits=splits, refit=refit)
+
+
+def _all_zeros(labels: Array, splits: tuple[Split, ...]) -> ProbeResult:
+    """What somebody gets who answers no label at all."""
+    protocol = Protocol(labels, splits, metric="micro-F1")
+    return protocol.final(
+        protocol.choose(lambda part: Answer(Choice("", {}, math.nan), np.zeros((len(part.test), labels.shape[1]), dtype=np.int64))),
+        selection="Nothing was chosen: every answer is 0.",
+    )
+
+
+def _clusters(rows: Any, labels: Array, plan: _Plan) -> Measured:
+    found = cluster_probe(rows, labels, seeds=range(plan.seeds))
+    scores = {"NMI": found.nmi, "ARI": found.ari, "ACC": found.acc}
+    choice = Choice("", {"method": found.method, "num_clusters": found.num_clusters}, math.nan)
+    return {name: [ProbeResult((value,), (choice,), found.selection, name) for value in values] for name, values in scores.items()}
+
+
+def _by_score(results: Sequence[ProbeResult]) -> Measured:
+    """The same answers under their own score first, then under the others."""
+    found = {results[0].metric: list(results)}
+    for name in results[0].others:
+        found[name] = [replace(result, scores=result.others[name], metric=name, others={}) for result in results]
+    return found
+
+
+# --- telling ---
+
+
+def _summaries(measured: Mapping[str, Measured]) -> dict[str, dict[str, Summary]]:
+    """By row of the table and score; the last row is the paired difference of embeddings and raw features, where there are both."""
+    found = {name: {score: summarize(results) for score, results in scores.items()} for name, scores in measured.items()}
+    if _RAW in measured:
+        ours, raw = measured[_EMBEDDINGS], measured[_RAW]
+        found[_DIFFERENCE] = {score: paired(ours[score], raw[score]) for score in ours}
+    return found
+
+
+def _result(measured: Mapping[str, Measured], target: Target, plan: _Plan, about: dict[str, Any]) -> dict[str, Any]:
+    first = next(iter(measured[_EMBEDDINGS].values()))[0]
+    value = {
+        **about,
+        "kind": plan.kind,
+        "metric": first.metric,
+        "measured_on": plan.words,
+        "selection": first.selection,
+        "label": list(target.names),
+        "rows": len(target.values),
+        "sizes": target.sizes,
+        "summary": {name: {score: {**asdict(s), "n": s.n} for score, s in scores.items()} for name, scores in _summaries(measured).items()},
+        "results": {name: {score: [r.to_dict() for r in of] for score, of in scores.items()} for name, scores in measured.items()},
+    }
+    plain: dict[str, Any] = _plain(value)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """The same with None in the place of NaN, which JSON does not know."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _report(output: Output, measured: Mapping[str, Measured], plan: _Plan, result: dict[str, Any], out: Path | None) -> None:
+    def percent(value: float) -> str:
+        return "-" if math.isnan(value) else f"{100 * value:.1f}"
+
+    table = [
+        [
+            f"{name}: {score}",
+            percent(s.mean),
+            percent(s.std_splits),
+            percent(s.std_seeds),
+            "-" if math.isnan(s.low) else f"{percent(s.low)} to {percent(s.high)}",
+            str(s.n),
+        ]
+        for name, scores in _summaries(measured).items()
+        for score, s in scores.items()
+    ]
+    columns = ["probe", "mean", "std over\nsplits", "std over\nseeds", "95 % interval", "n"]
+    output.table(f"{plan.kind} probe of {result['rows']:,} rows, in %", columns, table)
+    output.say(f"Measured on {plan.words}.")
+    output.say(f"How it was selected: {result['selection']}")
+    if out is not None:
+        output.say(f"All scores and choices: {out}")
+    output.result(result)
