@@ -2,8 +2,8 @@
 
     python benchmarks/probes.py --sets PROTEINS,IMDB-BINARY,NCI1 --data ROOT --json benchmarks/results/probes.json
 
-Both run 10 outer folds, 3 inner ones, 2 ways of scaling and 4 strengths on the embedding of a random-initialised encoder (GIN 3 x 32), on the
-same cores; best of the rounds, which alternate. Folds are drawn by each in its own way, so accuracies agree up to the folds.
+Both run 10 outer folds, 3 inner ones, 2 ways of scaling and 4 strengths on the embedding of a random-initialised encoder (GIN 3 x 32),
+on the same cores; best of the rounds, which alternate. Each draws folds in its own way, so accuracies agree up to the folds.
 """
 
 from __future__ import annotations

@@ -97,7 +97,9 @@ class TestMainTables:
             ("defaults", "linear/fixed"),
             ("defaults", "linear/untrained"),
         ]
-        assert [w.row for w in graph["Linear SVM"]] == ["raw", "propagated", "random", "paper", "paper", "defaults", "defaults", "defaults"]
+        assert [w.row for w in graph["Linear SVM"]] == [
+            "raw", "propagated", "random", "paper", "paper", "tuned", "defaults", "defaults", "defaults"
+        ]  # fmt: skip
         assert [w.row for w in graph["RBF SVM"]] == ["raw", "random", "paper", "released", "released", "defaults"]
         assert {w.result for w in graph["RBF SVM"]} == {"rbf/validation", "rbf/test"}
         for lines in (*node.values(), *graph.values()):

@@ -243,11 +243,12 @@ class TestPlan:
             if recipe.table in ("3", "alpha", "invariance", "figure2"):
                 assert epochs == (budget,)
             else:
-                assert 5 <= len(epochs) <= (6 if recipe.level == "graph" else 7)
+                assert 4 <= len(epochs) <= (6 if recipe.level == "graph" else 7)
                 assert epochs[-1] <= (200 if recipe.level == "node" else 20 if recipe.dataset in ("COLLAB", "RDT-B", "DD") else 50)
 
     def test_rows(self):
-        assert {r.rows for r in ALL if r.table in ("1", "2", "binarized")} == {ROWS}
+        assert {r.rows for r in ALL if r.table == "1"} == {ROWS}
+        assert {r.rows for r in ALL if r.table in ("2", "binarized")} == {tuple(row for row in ROWS if row != "tuned")}
         assert {r.rows for r in ALL if r.table not in ("1", "2", "binarized")} == {("paper",)}
 
     def test_protocols_and_metrics(self):

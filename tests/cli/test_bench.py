@@ -69,8 +69,8 @@ class TestList:
         code, out, err = run("bench", "list", "--table", "1")
         assert code == 0 and err == "" and out.count("table1/") == 8 and "table2/" not in out
         (line,) = [line for line in out.splitlines() if "table1/MUTAG" in line]
-        # 5 of 7 seeds of raw count, 2 of paper, 2 of random; 5 of each of 6 rows are the goal
-        assert [part.strip() for part in line.strip("│").split("│")] == ["table1/MUTAG", "MUTAG", "90.2 ± 1.1", "yes", "9 of 30"]
+        # 5 of 7 seeds of raw count, 2 of paper, 2 of random; 5 of each of 7 rows are the goal
+        assert [part.strip() for part in line.strip("│").split("│")] == ["table1/MUTAG", "MUTAG", "90.2 ± 1.1", "yes", "9 of 35"]
 
     def test_json(self, ledger):
         code, out, _ = run("bench", "list", "--table", "2", "--json")
@@ -263,6 +263,7 @@ class TestRun:
             "ledger": Path("r"),
             "data": Path("d"),
             "device": "auto",
+            "probe_device": None,
             "jobs": 2,
             "command": "graphlatent bench run wide.toml --table 1 --rows 'raw, paper' --seeds 3,0-1 --device auto",
         }
@@ -270,7 +271,8 @@ class TestRun:
         assert (found["done"], found["failed"], found["missing"], len(found["events"])) == (1, 1, 0, 3)
 
     def test_seeds(self):
-        assert parsed_seeds("0-4") == [0, 1, 2, 3, 4] and parsed_seeds("7, 2-3,2") == [7, 2, 3] and parsed_seeds("5") == [0, 1, 2, 3, 4] and parsed_seeds("5-5") == [5]
+        assert parsed_seeds("0-4") == [0, 1, 2, 3, 4] and parsed_seeds("7, 2-3,2") == [7, 2, 3]
+        assert parsed_seeds("5") == [0, 1, 2, 3, 4] and parsed_seeds("5-5") == [5]
 
     @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "3-1", "1,,2", "0.5"])
     def test_no_seeds(self, text):

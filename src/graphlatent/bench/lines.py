@@ -42,6 +42,7 @@ _NAMES = {
     "random": "random-initialised encoder",
     "paper": "LaGraph as in the paper, chosen on validation",
     "defaults": "LaGraph with our defaults, chosen on validation",
+    "tuned": "LaGraph, learning rate x alpha x epochs (or no training) chosen on validation",
 }
 _LINEAR, _RBF = ({row: Wanted(label, row, f"{probe}/validation") for row, label in _NAMES.items()} for probe in ("linear", "rbf"))
 _FIXED = Wanted("LaGraph as in the paper, fixed epochs", "paper", "linear/fixed")
@@ -58,6 +59,7 @@ _ON_TEST, _NOT_ON_TEST = (
 
 
 _OUR_GAIN = Minus("LaGraph with our defaults, fixed epochs, minus its random-initialised encoder", _OUR_FIXED, _OUR_START)
+_TUNED_GAIN = Minus("linear SVM: learning rate x alpha x epochs chosen, minus random-initialised", _LINEAR["tuned"], _LINEAR["random"])
 SHORT = ("raw", "propagated", "random", "paper")  # rows of the shortest form of a table
 
 
@@ -94,11 +96,17 @@ BLOCKS: Mapping[str, Mapping[str, Sequence[Wanted]]] = {
         ]
     },
     "graph": {
-        "Linear SVM": [*_first(_LINEAR), _FIXED, _LINEAR["defaults"], _OUR_FIXED, _OUR_START],
+        "Linear SVM": [*_first(_LINEAR), _FIXED, _LINEAR["tuned"], _LINEAR["defaults"], _OUR_FIXED, _OUR_START],
         "RBF SVM": [*_first(_RBF, ("raw", "random", "paper")), _ON_TEST["rbf"], _NOT_ON_TEST["rbf"], _RBF["defaults"]],
     },
 }
 DIFFERENCES: Mapping[str, Sequence[Minus]] = {
     "node": [*_gains(_LINEAR), _OUR_GAIN, *_optimism(_OWN_PROBE, "paper-probe")],
-    "graph": [*_gains(_LINEAR, "linear SVM: "), _OUR_GAIN, *_gains(_RBF, "RBF SVM: ", ("random", "raw")), *_optimism(_RBF["paper"], "rbf")],
+    "graph": [
+        *_gains(_LINEAR, "linear SVM: "),
+        _TUNED_GAIN,
+        _OUR_GAIN,
+        *_gains(_RBF, "RBF SVM: ", ("random", "raw")),
+        *_optimism(_RBF["paper"], "rbf"),
+    ],
 }

@@ -1,7 +1,8 @@
 """The rows of a cell, measured for one seed: every representation is trained and probed once, then selected from in several ways.
 
 Rows: "raw" and "propagated" features, "random" (the paper's encoder with its initial weights), "paper" (the paper's settings), "released"
-(the released scripts' settings under their protocol, which chooses on test labels), "defaults" (ours).
+(the released scripts' settings under their protocol, which chooses on test labels), "defaults" (ours), "tuned" (the paper's model with
+learning rate, alpha and epochs chosen per split out of a grid that starts at no training at all).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,6 +33,7 @@ Found: TypeAlias = dict[str, tuple[Answer, ...]]
 Results: TypeAlias = dict[str, ProbeResult]
 PLAIN, CONCAT = "embedding", "embedding + features"
 PAPERS_PROBE = "The paper's probe (Adam, epochs and decay of its Table 6), features appended as in the paper; "
+TUNED: Mapping[str, tuple[float, ...]] = {"lr": (1e-5, 1e-4, 1e-3), "alpha": (0.1, 1.0, 10.0), "epochs": (5, 20, 50)}
 FIXED = "Nothing chosen but the probe's settings, per split on its validation part: the epoch and the representation are fixed beforehand. "
 
 
@@ -63,6 +66,8 @@ class Measurement:
             return self._selected(recipe, settings, names, fixed=names[-1:], probes=("linear", "rbf", "paper-probe")), {}
         if row == "released":
             return self._released(recipe)
+        if row == "tuned":
+            return self._tuned(recipe), {}
         settings = recipe.settings() if row == "paper" else recipe.default_settings()
         epochs = recipe.evaluation.epochs if row == "paper" else _default_epochs(settings.epochs)
         budget = recipe.evaluation.budget if row == "paper" else settings.epochs
@@ -122,6 +127,18 @@ class Measurement:
             said = PAPERS_PROBE + f"per split, the epoch with the highest validation {recipe.metric}."
             results["paper-probe/validation"] = self._final(best_on_validation(found), said)
         return results
+
+    def _tuned(self, recipe: Recipe) -> Results:
+        """The paper's model, its learning rate, alpha and epochs chosen per split; epoch 0 is one of the candidates."""
+        kind = self._kinds(recipe, chosen=False)[0]
+        found = {"no training": self._linear_of(replace(recipe.settings(), epochs=0), 0, kind)}
+        for lr, alpha in product(TUNED["lr"], TUNED["alpha"]):
+            settings = replace(recipe.settings(), lr=lr, alpha=alpha)
+            epochs = [int(e) for e in TUNED["epochs"] if e <= settings.epochs]
+            self._train(settings, epochs)
+            found |= {f"lr {lr:g}, alpha {alpha:g}, epoch {e}": self._linear_of(settings, e, kind) for e in epochs}
+        named = {name: tuple(replace(a, choice=replace(a.choice, candidate=name)) for a in answers) for name, answers in found.items()}
+        return {"linear/validation": self._final(best_on_validation(named), self._words(recipe, True))}
 
     def _released(self, recipe: Recipe) -> tuple[Results, Mapping[str, Any]]:
         """The released scripts' training, probe and choice of the epoch on the test labels."""

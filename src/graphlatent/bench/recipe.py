@@ -21,7 +21,7 @@ from graphlatent.errors import ConfigError, InputError, bad_argument
 from graphlatent.probes.metrics import METRICS
 
 TABLES = ("1", "2", "3", "9", "10", "figure2", "alpha", "invariance", "binarized", "own")
-ROWS = ("raw", "propagated", "random", "paper", "released", "defaults")
+ROWS = ("raw", "propagated", "random", "paper", "released", "defaults", "tuned")
 # Made-up graphs of a published set's size, for sets that cannot always be had.
 SHAPES: Mapping[str, str] = {"Flickr-shape": "Flickr", "Reddit-shape": "Reddit"}
 # Of each protocol the layouts of files that carry what it needs: whole graphs, one graph, published parts of nodes, of graphs.

@@ -7,6 +7,7 @@ Legend: S splits, n training rows, D columns, K classes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def adam_answers(
             linear = _trained(table, parts, classes, epochs=epochs, weight_decay=weight_decay, lr=lr, seed=seed)
             given = linear.logits(table, [np.concatenate([part.val, part.test]) for part in parts])
             for part, of_split, logits in zip(parts, classes, given, strict=True):
-                predicted: Array = of_split[logits[:, : len(of_split)].argmax(1).cpu().numpy()]
+                predicted: Array = of_split[logits.argmax(1).cpu().numpy()]
                 score = METRICS[protocol.metric](part.val_labels, predicted[: len(part.val)]) if len(part.val) else float("nan")
                 answers.append(Answer(Choice(name, settings, score), predicted[len(part.val) :]))
         found[name] = tuple(answers)
@@ -61,13 +62,18 @@ def adam_answers(
 
 
 def _groups(parts: tuple[Visible, ...], table: Table) -> list[tuple[Visible, ...]]:
-    """Splits that are trained together: of one size, and no more than fit into memory."""
+    """Splits that are trained together: of one size and number of classes, and no more than fit into memory.
+
+    With other numbers of classes the initial weights of a split, hence its answers, would depend on labels of the others.
+    """
     if parts[0].train_labels.ndim != 1:
         raise InputError("The paper's probe is for one class per row. Use linear_probe for a table of labels.")
-    sizes = {len(part.train) for part in parts}
     room = _ROOM * (16 if table.device.type == "cuda" else 1)
-    at_once = max(1, room // (max(sizes) * table.shape[1])) if len(sizes) == 1 else 1
-    return [parts[i : i + at_once] for i in range(0, len(parts), at_once)]
+    groups = []
+    for (size, _), alike in groupby(parts, key=lambda part: (len(part.train), len(np.unique(part.train_labels)))):
+        same, at_once = tuple(alike), max(1, room // (size * table.shape[1]))
+        groups += [same[i : i + at_once] for i in range(0, len(same), at_once)]
+    return groups
 
 
 def _trained(
@@ -76,7 +82,7 @@ def _trained(
     rows = torch.stack([_dense(table, part.train) for part in parts])  # [S, n, D]
     numbers = [np.searchsorted(c, part.train_labels) for c, part in zip(classes, parts, strict=True)]
     target = torch.from_numpy(np.stack(numbers)).to(rows.device)  # [S, n]
-    num_classes, width = max(len(c) for c in classes), rows.shape[2]
+    num_classes, width = len(classes[0]), rows.shape[2]
     bound = (6 / (width + num_classes)) ** 0.5
     generator = torch.Generator().manual_seed(seed)
     first = torch.empty(num_classes, width).uniform_(-bound, bound, generator=generator).to(rows.device)
