@@ -13,6 +13,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -93,12 +94,14 @@ class LaGraphEstimator(Settings):
             epochs: ascending, none beyond the estimator's own `epochs`; 0 is the random initial encoder.
         """
         settings = self._resolved()
-        if list(epochs) != sorted(set(epochs)) or not epochs or epochs[0] < 0 or epochs[-1] > settings.epochs:
+        wanted: list[Any] = list(epochs)
+        counts = len(wanted) > 0 and all(isinstance(epoch, Integral) and not isinstance(epoch, bool) for epoch in wanted)
+        if not counts or wanted != sorted(set(wanted)) or wanted[0] < 0 or wanted[-1] > settings.epochs:
             allowed = f"ascending ints from 0 to the estimator's epochs, {settings.epochs}"
             raise bad_argument("epochs", owner=f"{type(self).__name__}.snapshots", allowed=allowed, got=epochs)
         graph, spec = self._prepare(X, settings)
         training, everything = set_up(graph, settings, device=pick_device(settings.device))
-        for epoch in epochs:
+        for epoch in map(int, wanted):
             training.run(until=epoch)
             then = type(self)(**self.get_params())
             then._learnt(copy.deepcopy(training.model), training, everything, spec)
