@@ -7,15 +7,17 @@ to one cell. The format is described in docs/recipes.md.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from graphlatent.bench.recipe_files import called, check_keys, packaged, packaged_file, read_values
-from graphlatent.config import GraphSettings, Level, NodeSettings, from_mapping, resolve, settings_class
+from graphlatent.config import GraphSettings, Level, NodeSettings, from_mapping, resolve, settings_class, to_mapping
 from graphlatent.data.datasets import DATASETS, dataset_info
 from graphlatent.errors import ConfigError, InputError, bad_argument
 from graphlatent.probes.metrics import METRICS
@@ -129,6 +131,13 @@ class Recipe:
     def default_settings(self) -> NodeSettings | GraphSettings:
         """The package's defaults, with the recipe's `degree_cap`, so that all rows of a cell start from the same features."""
         return self._made({key: self.paper[key] for key in ("degree_cap",) if key in self.paper}, part="settings")
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that decides what is measured, ours and the defaults of the package included; not of words, rows and the printed number."""
+        values = [self.dataset, self.level, self.protocol, self.metric, self.binarize, asdict(self.evaluation)]
+        settings = [to_mapping(each) for each in (self.settings(), self.released_settings(), self.default_settings())]
+        return hashlib.sha256(json.dumps([*values, *settings], sort_keys=True).encode()).hexdigest()[:16]
 
     def _made(self, values: Mapping[str, Any], *, part: str) -> NodeSettings | GraphSettings:
         return from_mapping(settings_class(self.level), values, where=f"[{part}] of {called(self.name)}")

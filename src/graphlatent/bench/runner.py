@@ -16,12 +16,12 @@ from pathlib import Path
 
 import torch
 
-from graphlatent.bench.ledger import Record, record_path, surroundings, write_record
+from graphlatent.bench.ledger import Record, read_record, record_path, surroundings, write_record
 from graphlatent.bench.material import at_hand, load_material
 from graphlatent.bench.measure import Measurement
 from graphlatent.bench.recipe import ROWS, Recipe
 from graphlatent.data.datasets import data_root
-from graphlatent.errors import bad_argument
+from graphlatent.errors import InputError, bad_argument
 from graphlatent.estimator import pick_device
 
 
@@ -138,7 +138,7 @@ def _run(task: _Task) -> Iterator[Event]:
         for row in (row for row in recipe.rows if row in task.rows):
             if row in ("raw", "propagated") and recipe.protocol != "folds" and task.seed != 0:
                 yield Event(recipe.name, row, task.seed, "skipped", "nothing random in it: seed 0 stands for all")
-            elif record_path(task.ledger, recipe.name, row, task.seed).exists():
+            elif _measured_before(record_path(task.ledger, recipe.name, row, task.seed), recipe):
                 yield Event(recipe.name, row, task.seed, "skipped", "measured before")
             elif not at_hand(recipe, task.data or data_root()):
                 yield Event(recipe.name, row, task.seed, "missing", f"data not at hand: {recipe.dataset}")
@@ -156,6 +156,14 @@ def _run(task: _Task) -> Iterator[Event]:
         yield _measured(measurement, recipe, row, task)
 
 
+def _measured_before(path: Path, recipe: Recipe) -> bool:
+    """Whether there is a record that was measured with the recipe as it is now; a damaged one is measured again."""
+    try:
+        return path.exists() and read_record(path).about.get("recipe") == recipe.fingerprint
+    except InputError:
+        return False
+
+
 def _measured(measurement: Measurement, recipe: Recipe, row: str, task: _Task) -> Event:
     began = time.monotonic()
     try:
@@ -163,7 +171,12 @@ def _measured(measurement: Measurement, recipe: Recipe, row: str, task: _Task) -
         results, training = measurement.row(recipe, row)
     except Exception as error:  # a failed row must not stop the others; what failed is told and nothing is written
         return Event(recipe.name, row, task.seed, "failed", f"{type(error).__name__}: {error}")
-    about = {"command": task.command, **surroundings(measurement.device), "seconds": round(time.monotonic() - began, 1)}
+    about = {
+        "command": task.command,
+        "recipe": recipe.fingerprint,
+        **surroundings(measurement.device),
+        "seconds": round(time.monotonic() - began, 1),
+    }
     write_record(task.ledger, Record(recipe.name, row, task.seed, results, about, training))
     scores = ", ".join(f"{name} {100 * result.mean:.2f}" for name, result in results.items())
     return Event(recipe.name, row, task.seed, "done", f"{scores} ({about['seconds']} s)")
