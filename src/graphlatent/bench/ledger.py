@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import os
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
@@ -121,7 +122,12 @@ def _result(values: Mapping[str, Any]) -> ProbeResult:
 
 
 def _commit() -> str:
-    """The commit of the source tree, "+" where it was changed since; "" where there is none to ask."""
+    """The commit of the source tree, "+" where it was changed since; "" where there is none to ask.
+
+    The environment variable GRAPHLATENT_COMMIT goes before: for a copy of the tree that left its history behind.
+    """
+    if os.environ.get("GRAPHLATENT_COMMIT"):
+        return os.environ["GRAPHLATENT_COMMIT"]
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     try:
         done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)

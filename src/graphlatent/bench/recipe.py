@@ -134,7 +134,7 @@ class Recipe:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that decides what is measured, ours and the defaults of the package included; not of words, rows and the printed number."""
+        """Of all that decides what is measured, the defaults of the package included; not of words, rows and the printed number."""
         values = [self.dataset, self.level, self.protocol, self.metric, self.binarize, asdict(self.evaluation)]
         settings = [to_mapping(each) for each in (self.settings(), self.released_settings(), self.default_settings())]
         return hashlib.sha256(json.dumps([*values, *settings], sort_keys=True).encode()).hexdigest()[:16]
