@@ -26,7 +26,7 @@ from graphlatent.probes.design import PREPROCESSING, Preprocessing
 from graphlatent.probes.linear import STRENGTHS, best_on_validation, checked_settings, linear_answers, words
 from graphlatent.probes.protocol import Answer, ReleasedProtocol
 from graphlatent.probes.rbf import rbf_answers
-from graphlatent.probes.results import ProbeResult
+from graphlatent.probes.results import Choice, ProbeResult
 from graphlatent.probes.svm import INNER_FOLDS, SVM_PREPROCESSING, SVM_STRENGTHS, inner_splits, nested_words, svm_answers
 
 Found: TypeAlias = dict[str, tuple[Answer, ...]]
@@ -99,9 +99,19 @@ class Measurement:
             candidates["X, AX, A^2 X"] = propagated_features(graph, level=level, concat=True)
         found = {name: self._linear(row, name, rows) for name, rows in candidates.items()}
         results = {"linear/validation": self._final(best_on_validation(found), self._words(recipe, len(found) > 1))}
+        if row == "raw" and self.material.labels.ndim == 2:
+            results["zeros/fixed"] = self._zeros()
         if recipe.level == "graph" and row == "raw":
             results["rbf/validation"] = self._rbf(candidates, best_on_validation(found), several=False)
         return results
+
+    def _zeros(self) -> ProbeResult:
+        """What no label at all scores: with rare labels a high accuracy, and a micro-F1 of 0."""
+        parts = self.material.protocol(self.seed).visible()
+        nothing = [
+            Answer(Choice("", {}, float("nan")), np.zeros((len(p.test), self.material.labels.shape[1]), dtype=np.int64)) for p in parts
+        ]
+        return self._final(nothing, "Nothing is chosen, and no label is ever given.")
 
     def _selected(
         self,

@@ -1,0 +1,293 @@
+"""The rows of a cell: against estimators and probes called one by one, what is shared, and what test labels can reach."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cases import as_sparse
+from graphlatent import GraphLaGraph, NodeLaGraph
+from graphlatent.bench import material as material_module
+from graphlatent.bench import measure
+from graphlatent.bench.lines import BLOCKS, DIFFERENCES
+from graphlatent.bench.material import Material, load_material
+from graphlatent.bench.measure import CONCAT, FIXED, PAPERS_PROBE, PLAIN, TUNED, Measurement
+from graphlatent.bench.recipe import Recipe
+from graphlatent.config import GraphSettings, NodeSettings
+from graphlatent.probes.adam import adam_answers
+from graphlatent.probes.baselines import propagated_features, raw_features
+from graphlatent.probes.linear import linear_probe
+from graphlatent.probes.protocol import Answer, Protocol
+from graphlatent.probes.results import ProbeResult
+from graphlatent.probes.svm import svm_probe
+from standins import tiny, write_flickr, write_mutag, write_photo, write_ppi
+
+CPU, SEED = torch.device("cpu"), 1
+NODE, GRAPH, FLICKR, PPI = "table2/Photo", "table1/MUTAG", "table2/Flickr", "table2/PPI"
+OURS = {"node": {"hidden_dim": 4, "epochs": 12, "lr": 0.02}, "graph": {"hidden_dim": 4, "epochs": 4, "lr": 0.02}}
+NAMES = {
+    "node": {
+        "raw": ["linear/validation"],
+        "propagated": ["linear/validation"],
+        "random": ["linear/validation", "linear/fixed", "paper-probe/validation"],
+        "paper": ["linear/validation", "linear/fixed", "paper-probe/validation"],
+        "released": ["paper-probe/test", "paper-probe/validation"],
+        "defaults": ["linear/validation", "linear/fixed", "linear/untrained"],
+    },
+    "graph": {
+        "raw": ["linear/validation", "rbf/validation"],
+        "propagated": ["linear/validation"],
+        "random": ["linear/validation", "linear/fixed", "rbf/validation"],
+        "paper": ["linear/validation", "linear/fixed", "rbf/validation"],
+        "released": ["rbf/test", "rbf/validation"],
+        "defaults": ["linear/validation", "linear/fixed", "rbf/validation", "linear/untrained"],
+        "tuned": ["linear/validation"],
+    },
+}
+CELLS = {"node": NODE, "graph": GRAPH}
+ROWS = [(level, row) for level, rows in NAMES.items() for row in rows]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_defaults() -> Iterator[None]:
+    """Our defaults as they are train a wide encoder for long: smaller ones stand for them."""
+    made = {"node": lambda: NodeSettings(**OURS["node"]), "graph": lambda: GraphSettings(**OURS["graph"])}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recipe, "default_settings", lambda self: made[self.level]())
+        yield
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    for write in (write_photo, write_mutag, write_flickr, write_ppi):
+        write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def materials(root) -> dict[str, Material]:
+    found = {name: load_material(tiny(name), root) for name in (NODE, GRAPH, FLICKR, PPI)}
+    return {**found, NODE: dataclasses.replace(found[NODE], splits=found[NODE].splits[:5])}
+
+
+@dataclass
+class Row:
+    """What came of a row, and what was handed in before test labels were opened, result by result."""
+
+    results: dict[str, ProbeResult]
+    training: Any
+    answers: list[Sequence[Answer]]
+
+
+def every_row(material: Material, level: str) -> dict[str, Row]:
+    found, seen, final = {}, [], Protocol.final
+
+    def recorded(self, given, *, selection):
+        assert not self.opened
+        seen.append(given)
+        return final(self, given, selection=selection)
+
+    measured = measurement(material)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Protocol, "final", recorded)
+        for row in NAMES[level]:
+            measured.prepare(tiny(CELLS[level]), row)
+            results, training = measured.row(tiny(CELLS[level]), row)
+            found[row] = Row(results, training, [*seen])
+            seen.clear()
+    return found
+
+
+@pytest.fixture(scope="module")
+def rows(materials) -> dict[str, dict[str, Row]]:
+    """Every row of a node cell and of a graph cell, measured once."""
+    return {level: every_row(materials[name], level) for level, name in CELLS.items()}
+
+
+def measurement(material: Material, **changes: Any) -> Measurement:
+    return Measurement(dataclasses.replace(material, **changes), SEED, CPU, CPU)
+
+
+def embedded(material: Material, values: Any, *, epoch: int, kind: str = PLAIN) -> np.ndarray:
+    """Trained by the estimator itself for so many epochs, which also appends the features itself."""
+    values = {**values, "epochs": epoch, "random_state": SEED, "device": "cpu"}
+    if material.splits is None:
+        return GraphLaGraph(**values).fit(material.seen).transform(material.graph)
+    return NodeLaGraph(**{**values, "concat_input": kind == CONCAT}).fit(material.seen).transform(material.graph)
+
+
+def candidates(material: Material, values: Any, *, epochs: Sequence[int], kinds: Sequence[str] = (PLAIN, CONCAT)) -> dict[str, np.ndarray]:
+    kinds = (PLAIN,) if material.splits is None else kinds
+    return {f"epoch {e}, {kind}": embedded(material, values, epoch=e, kind=kind) for e in epochs for kind in kinds}
+
+
+def probed(material: Material, representations: Any, *, kernel: str = "linear") -> ProbeResult:
+    if material.splits is None:
+        return svm_probe(representations, material.labels, seed=SEED, kernel=kernel)
+    return linear_probe(representations, material.labels, splits=material.splits, metric=material.metric)
+
+
+def fixed(result: ProbeResult) -> ProbeResult:
+    return dataclasses.replace(result, selection=FIXED + result.selection)
+
+
+# --- names ---
+
+
+@pytest.mark.parametrize(("level", "row"), ROWS)
+def test_results_of_every_row(rows, level, row):
+    results, training = rows[level][row].results, rows[level][row].training
+    assert list(results) == NAMES[level][row]
+    assert {len(result.scores) for result in results.values()} == {5 if level == "node" else 10}
+    assert {result.metric for result in results.values()} == {"accuracy"}
+    epochs = {"paper": 6, "released": 4, "defaults": OURS[level]["epochs"]}.get(row)
+    assert training.get("epochs") == epochs
+    assert set(training) == (set() if epochs is None else {"epochs", "last_loss", "seconds"})
+    assert all(("TEST" in result.selection) == name.endswith("/test") for name, result in results.items())
+
+
+@pytest.mark.parametrize("level", NAMES)
+def test_the_tables_find_every_result_they_show(level):
+    wanted = [line for lines in BLOCKS[level].values() for line in lines]
+    wanted += [line for minus in DIFFERENCES[level] for line in (minus.first, minus.second)]
+    assert [line.label for line in wanted if line.result not in NAMES[level][line.row]] == []
+
+
+@pytest.mark.parametrize("level", NAMES)
+def test_rows_of_a_cell_are_on_the_same_splits(rows, level):
+    assert len({result.splits for row in rows[level].values() for result in row.results.values()}) == 1
+
+
+# --- against estimators and probes called one by one ---
+
+
+@pytest.mark.parametrize("level", CELLS)
+class TestAgainstTheProbes:
+    def test_paper(self, rows, materials, level):
+        made, results, recipe = materials[CELLS[level]], rows[level]["paper"].results, tiny(CELLS[level])
+        several = candidates(made, recipe.paper, epochs=(1, 3, 6))
+        assert results["linear/validation"] == probed(made, several)
+        own = f"epoch 3, {CONCAT if level == 'node' else PLAIN}"
+        assert results["linear/fixed"] == fixed(probed(made, {own: several[own]}))
+        if level == "graph":
+            assert results["rbf/validation"] == probed(made, several, kernel="rbf")
+
+    def test_random(self, rows, materials, level):
+        made, results = materials[CELLS[level]], rows[level]["random"].results
+        both = candidates(made, tiny(CELLS[level]).paper, epochs=[0])
+        assert results["linear/validation"] == probed(made, both)
+        last = list(both)[-1]
+        assert results["linear/fixed"] == fixed(probed(made, {last: both[last]}))
+        if level == "graph":
+            assert results["rbf/validation"] == probed(made, both, kernel="rbf")
+
+    def test_defaults(self, rows, materials, level):
+        made, results, last = materials[CELLS[level]], rows[level]["defaults"].results, OURS[level]["epochs"]
+        epochs = [0, 3, *([10] if level == "node" else []), last]
+        several = candidates(made, OURS[level], epochs=epochs)
+        trained = {name: values for name, values in several.items() if not name.startswith("epoch 0")}
+        assert results["linear/validation"] == probed(made, trained)
+        assert results["linear/fixed"] == fixed(probed(made, {f"epoch {last}, {PLAIN}": several[f"epoch {last}, {PLAIN}"]}))
+        assert results["linear/untrained"] == probed(made, {f"epoch 0, {PLAIN}": several[f"epoch 0, {PLAIN}"]})
+
+    def test_what_needs_no_training(self, rows, materials, level):
+        made = materials[CELLS[level]]
+        raw = {"X": raw_features(made.graph, level=level)}
+        assert rows[level]["raw"].results["linear/validation"] == probed(made, raw)
+        if level == "graph":
+            assert rows[level]["raw"].results["rbf/validation"] == probed(made, raw, kernel="rbf")
+        averaged = {name: propagated_features(made.graph, level=level, concat="," in name) for name in ("A^2 X", "X, AX, A^2 X")}
+        assert rows[level]["propagated"].results["linear/validation"] == probed(made, averaged)
+
+
+def test_the_papers_probe(rows, materials):
+    made, recipe = materials[NODE], tiny(NODE)
+    for row, epochs in (("random", [0]), ("paper", [1, 3, 6])):
+        several = candidates(made, recipe.paper, epochs=epochs, kinds=[CONCAT])
+        given = adam_answers(several, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED)
+        best = [max(of_split, key=lambda answer: answer.choice.val_score) for of_split in zip(*given.values(), strict=True)]
+        said = PAPERS_PROBE + "per split, the epoch with the highest validation accuracy."
+        assert rows["node"][row].results["paper-probe/validation"] == made.protocol(0).final(best, selection=said)
+
+
+def test_every_combination_of_the_grid(rows, materials):
+    made, paper = materials[GRAPH], tiny(GRAPH).paper
+    several = {"no training": embedded(made, paper, epoch=0)}
+    for lr in TUNED["lr"]:
+        for alpha in TUNED["alpha"]:  # of the epochs 5, 20 and 50 the first alone lies within the recipe's 6
+            several[f"lr {lr:g}, alpha {alpha:g}, epoch 5"] = embedded(made, {**paper, "lr": lr, "alpha": alpha}, epoch=5)
+    assert len(several) == 10
+    assert rows["graph"]["tuned"].results["linear/validation"] == probed(made, several)
+
+
+# --- choices ---
+
+
+@pytest.mark.parametrize("level", CELLS)
+def test_epoch_and_representation_are_chosen_per_split(rows, materials, level):
+    """A split's choice is the best of its own validation scores, whatever the other splits chose."""
+    made = materials[CELLS[level]]
+    chosen = rows[level]["paper"].results["linear/validation"].choices
+    alone = {name: probed(made, {name: r}) for name, r in candidates(made, tiny(CELLS[level]).paper, epochs=(1, 3, 6)).items()}
+    for k, choice in enumerate(chosen):
+        assert choice == max((result.choices[k] for result in alone.values()), key=lambda c: c.val_score)
+    assert len({choice.candidate for choice in chosen}) > 1
+
+
+@pytest.mark.parametrize(("level", "probe"), [("node", "paper-probe"), ("graph", "rbf")])
+def test_released_takes_the_best_mean_test_score(rows, materials, level, probe):
+    made, recipe = materials[CELLS[level]], tiny(CELLS[level])
+    settings = {**recipe.paper, **recipe.released}
+    results, means = rows[level]["released"].results, {}
+    for epoch in (1, 3, 4):  # those of the evaluation that the scripts reach, and their last
+        (name, representation), *_ = candidates(made, settings, epochs=[epoch], kinds=[CONCAT]).items()
+        if level == "node":
+            given = adam_answers({name: representation}, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED)[name]
+            right = [np.mean(a.predicted == made.labels[s.test]) for a, s in zip(given, made.splits, strict=True)]
+        else:
+            plain = {"seed": SEED, "kernel": "rbf", "preprocessing": ("none",)}
+            right = svm_probe({name: representation}, made.labels, **plain).scores
+        means[name] = float(np.mean(right))
+    best = results[f"{probe}/test"]
+    assert best.mean == max(means.values()) and {c.candidate for c in best.choices} == {max(means, key=means.__getitem__)}
+    assert len(set(means.values())) > 1
+    honest = results[f"{probe}/validation"]
+    assert honest.selection == "The same candidates; per split, the epoch with the highest validation score."
+    assert {choice.candidate for choice in honest.choices} <= set(means)
+
+
+@pytest.fixture(scope="module")
+def permuted(materials) -> dict[str, dict[str, Row]]:
+    """The same with the labels of the test rows of split 0 moved on by one; the splits themselves are held."""
+    found = {}
+    for level, name in CELLS.items():
+        made = materials[name]
+        splits, labels = made.protocol(SEED).splits, made.labels.copy()
+        labels[splits[0].test] = np.roll(made.labels[splits[0].test], 1)
+        graph = dataclasses.replace(made.graph, y=labels)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(material_module, "folds_splits", lambda labels, seed, splits=splits: splits)
+            found[level] = every_row(dataclasses.replace(made, labels=labels, graph=graph, seen=graph), level)
+    return found
+
+
+@pytest.mark.parametrize(("level", "row"), ROWS)
+def test_what_a_split_chooses_and_answers_does_not_depend_on_its_test_labels(rows, permuted, level, row):
+    first, second = rows[level][row], permuted[level][row]
+    assert len(first.answers) == len(second.answers) == sum(not name.endswith("/test") for name in NAMES[level][row])
+    for one, other in zip(first.answers, second.answers, strict=True):
+        assert one[0].choice == other[0].choice
+        np.testing.assert_array_equal(one[0].predicted, other[0].predicted)
+    # split 0 is scored by other labels now, and in the other splits they are training labels
+    changed = [name for name in NAMES[level][row] if first.results[name].scores[0] != second.results[name].scores[0]]
+    assert changed
+    both = [pair for pairs in zip(first.answers, second.answers, strict=True) for pair in zip(*pairs, strict=True)]
+    assert any((a.predicted != b.predicted).any() for a, b in both)
