@@ -18,7 +18,7 @@ import torch
 
 from graphlatent.bench.material import Material
 from graphlatent.bench.recipe import Recipe
-from graphlatent.config import GraphSettings, NodeSettings, to_mapping
+from graphlatent.config import GraphSettings, NodeSettings, resolve, to_mapping
 from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
 from graphlatent.probes.adam import adam_answers
 from graphlatent.probes.baselines import propagated_features, raw_features
@@ -62,8 +62,8 @@ class Measurement:
             return self._baseline(recipe, row), {}
         if row == "random":
             settings = replace(recipe.settings(), epochs=0)
-            names = [(0, kind) for kind in self._kinds(recipe, chosen=True)]
-            return self._selected(recipe, settings, names, fixed=names[-1:], probes=("linear", "rbf", "paper-probe")), {}
+            names, fixed = ([(0, kind) for kind in self._kinds(recipe, chosen=chosen)] for chosen in (True, False))
+            return self._selected(recipe, settings, names, fixed=fixed, probes=("linear", "rbf", "paper-probe")), {}
         if row == "released":
             return self._released(recipe)
         if row == "tuned":
@@ -193,10 +193,10 @@ class Measurement:
         return self.answered[memo]
 
     def _adam_of(self, recipe: Recipe, settings: NodeSettings | GraphSettings, epoch: int, kind: str) -> tuple[Answer, ...]:
-        memo = ("adam", _key(settings, self.seed), _name(epoch, kind))
+        how = recipe.evaluation
+        memo = (f"adam {how.probe_epochs} {how.probe_weight_decay}", _key(settings, self.seed), _name(epoch, kind))
         if memo not in self.answered:
             rows = {memo[2]: self._representation(settings, epoch, kind)}
-            how = recipe.evaluation
             assert how.probe_epochs is not None
             assert how.probe_weight_decay is not None
             protocol = self.material.protocol(self.seed)
@@ -285,7 +285,7 @@ def _default_epochs(last: int) -> list[int]:
 
 def _key(settings: NodeSettings | GraphSettings, seed: int) -> str:
     """Equal for settings that train the same; the number of epochs and what is appended afterwards do not matter."""
-    values = {k: v for k, v in to_mapping(settings).items() if k not in ("concat_input", "device", "random_state")}
+    values = {k: v for k, v in to_mapping(resolve(settings, owner="bench")).items() if k not in ("concat_input", "device", "random_state")}
     if settings.schedule == "none":
         values.pop("epochs")
     return f"{seed} {values}"
