@@ -102,10 +102,11 @@ def run_cells(
 
 
 def _grouped(recipes: Sequence[Recipe]) -> list[tuple[Recipe, ...]]:
-    """Recipes that share their data, together."""
-    groups: dict[tuple[str, bool, str], list[Recipe]] = {}
+    """Recipes that share their data, features and metric, together."""
+    groups: dict[tuple[object, ...], list[Recipe]] = {}
     for recipe in recipes:
-        groups.setdefault((recipe.dataset, recipe.binarize, recipe.protocol), []).append(recipe)
+        same = (recipe.dataset, recipe.binarize, recipe.protocol, recipe.metric, recipe.settings().degree_cap)
+        groups.setdefault(same, []).append(recipe)
     return [tuple(group) for group in groups.values()]
 
 
