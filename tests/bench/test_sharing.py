@@ -144,3 +144,12 @@ def test_the_encoder_is_trained_on_the_training_part_and_embeds_everything(mater
 
     cheating = measured_rows(dataclasses.replace(made, seen=made.graph), (recipe, "paper"))[0]
     assert cheating["linear/fixed"] != paper["linear/fixed"]
+
+
+def test_what_no_label_at_all_scores(materials):
+    (raw,) = measured_rows(materials[PPI], (tiny(PPI), "raw"))
+    truth = materials[PPI].labels[materials[PPI].splits[0].test]
+    assert list(raw) == ["linear/validation", "zeros/fixed"]
+    assert raw["zeros/fixed"].scores == (0.0,) and raw["zeros/fixed"].others == {"accuracy": (pytest.approx(1 - truth.mean()),)}
+    assert raw["zeros/fixed"].selection == "Nothing is chosen, and no label is ever given."
+    assert raw["zeros/fixed"].splits == raw["linear/validation"].splits
