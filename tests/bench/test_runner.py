@@ -7,18 +7,20 @@ import json
 import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from graphlatent.bench import runner
+from graphlatent.bench import material, runner
 from graphlatent.bench.ledger import Record, read_ledger, read_record, record_path
 from graphlatent.bench.material import load_material
 from graphlatent.bench.measure import Measurement
 from graphlatent.bench.recipe import ROWS, Recipe
 from graphlatent.bench.runner import Event, run_cells
+from graphlatent.data.splits import random_splits
 from graphlatent.errors import ConfigError
 from standins import tiny, write_flickr, write_mutag, write_photo, write_ppi
 
@@ -35,8 +37,9 @@ def data(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def run(data, tmp_path):
-    """A function: recipes, and what differs from seed 0 on a CPU -> the events."""
+def run(data, tmp_path, monkeypatch):
+    """A function: recipes, and what differs from seed 0 on a CPU -> the events. Three splits of nodes are enough."""
+    monkeypatch.setattr(material, "random_splits", partial(random_splits, num_splits=3))
 
     def run(*recipes: Recipe, **options: Any) -> list[Event]:
         return run_cells(recipes, **{"seeds": [0], "ledger": tmp_path, "data": data, "device": "cpu", **options})
@@ -313,7 +316,7 @@ class TestProcesses:
 
     @pytest.mark.parametrize("kind", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
     def test_scores_are_those_of_one_process(self, run, tmp_path, kind, request):
-        recipes = [quick(GRAPH, "propagated", "random"), quick(NODE, "random")]
+        recipes = [quick(GRAPH, "propagated", "random"), quick(FLICKR, "random")]
         one = run(*recipes, ledger=tmp_path / "one")
         if kind == "threads":
             request.getfixturevalue("threads")
