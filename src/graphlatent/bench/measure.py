@@ -131,7 +131,7 @@ class Measurement:
         if recipe.level == "graph" and "rbf" in probes:
             rows = {_name(epoch, kind): self._representation(settings, epoch, kind) for epoch, kind in names}
             results["rbf/validation"] = self._rbf(rows, best, several=len(names) > 1)
-        if recipe.level == "node" and "paper-probe" in probes and self.material.labels.ndim == 1:
+        if recipe.level == "node" and "paper-probe" in probes:
             own = [name for name in names if name[1] == CONCAT] or list(names)
             found = {_name(*name): self._adam_of(recipe, settings, *name) for name in own}
             said = PAPERS_PROBE + f"per split, the epoch with the highest validation {recipe.metric}."

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.errors import InputError
 from graphlatent.probes.design import Array, Linear, Table, checked_table
 from graphlatent.probes.metrics import METRICS
 from graphlatent.probes.protocol import Answer, Protocol, Visible
@@ -37,7 +36,7 @@ def adam_answers(
 
     Args:
         candidates: representations by name.
-        protocol: labels (one class per row) and splits; the test labels stay closed.
+        protocol: labels and splits; the test labels stay closed. A 0/1 table of labels is fitted by the mean cross-entropy of its cells.
         epochs: full-batch steps of Adam.
         weight_decay: Adam's.
         lr: its learning rate.
@@ -50,11 +49,11 @@ def adam_answers(
         table = checked_table(representation).to(device)
         answers = []
         for parts in _groups(protocol.visible(), table):
-            classes = [np.unique(part.train_labels) for part in parts]
+            classes = [_classes(part) for part in parts]
             linear = _trained(table, parts, classes, epochs=epochs, weight_decay=weight_decay, lr=lr, seed=seed)
             given = linear.logits(table, [np.concatenate([part.val, part.test]) for part in parts])
             for part, of_split, logits in zip(parts, classes, given, strict=True):
-                predicted: Array = of_split[logits.argmax(1).cpu().numpy()]
+                predicted = _decided(logits, of_split, several=part.train_labels.ndim == 2)
                 score = METRICS[protocol.metric](part.val_labels, predicted[: len(part.val)]) if len(part.val) else float("nan")
                 answers.append(Answer(Choice(name, settings, score), predicted[len(part.val) :]))
         found[name] = tuple(answers)
@@ -66,22 +65,42 @@ def _groups(parts: tuple[Visible, ...], table: Table) -> list[tuple[Visible, ...
 
     With other numbers of classes the initial weights of a split, hence its answers, would depend on labels of the others.
     """
-    if parts[0].train_labels.ndim != 1:
-        raise InputError("The paper's probe is for one class per row. Use linear_probe for a table of labels.")
     room = _ROOM * (16 if table.device.type == "cuda" else 1)
     groups = []
-    for (size, _), alike in groupby(parts, key=lambda part: (len(part.train), len(np.unique(part.train_labels)))):
+    for (size, _), alike in groupby(parts, key=lambda part: (len(part.train), len(_classes(part)))):
         same, at_once = tuple(alike), max(1, room // (size * table.shape[1]))
         groups += [same[i : i + at_once] for i in range(0, len(same), at_once)]
     return groups
+
+
+def _classes(part: Visible) -> Array:
+    """The classes of a split's training rows; of a table of labels its columns."""
+    return np.unique(part.train_labels) if part.train_labels.ndim == 1 else np.arange(part.train_labels.shape[1])
+
+
+def _decided(logits: Tensor, classes: Array, *, several: bool) -> Array:
+    """A class for each row [M], or a 0/1 table [M, K]."""
+    answer: Array = (logits > 0).long().cpu().numpy() if several else classes[logits.argmax(1).cpu().numpy()]
+    return answer
+
+
+def _loss(logits: Tensor, target: Tensor) -> Tensor:
+    """The mean loss of each split, summed over the splits."""
+    if target.ndim == 3:
+        cells = target.shape[1] * target.shape[2]
+        return torch.nn.functional.binary_cross_entropy_with_logits(logits, target.float(), reduction="sum") / cells
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="sum") / target.shape[1]
 
 
 def _trained(
     table: Table, parts: tuple[Visible, ...], classes: list[Array], *, epochs: int, weight_decay: float, lr: float, seed: int
 ) -> Linear:
     rows = torch.stack([_dense(table, part.train) for part in parts])  # [S, n, D]
-    numbers = [np.searchsorted(c, part.train_labels) for c, part in zip(classes, parts, strict=True)]
-    target = torch.from_numpy(np.stack(numbers)).to(rows.device)  # [S, n]
+    labels = [
+        part.train_labels if part.train_labels.ndim == 2 else np.searchsorted(c, part.train_labels)
+        for c, part in zip(classes, parts, strict=True)
+    ]
+    target = torch.from_numpy(np.stack(labels)).to(rows.device)  # [S, n], or [S, n, K]
     num_classes, width = len(classes[0]), rows.shape[2]
     bound = (6 / (width + num_classes)) ** 0.5
     generator = torch.Generator().manual_seed(seed)
@@ -92,8 +111,7 @@ def _trained(
     with torch.enable_grad():
         for _ in range(epochs):
             optimizer.zero_grad()
-            logits = torch.bmm(rows, weight.mT) + bias
-            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="sum") / rows.shape[1]
+            loss = _loss(torch.bmm(rows, weight.mT) + bias, target)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     return Linear(weight.detach().double(), bias.detach().double().squeeze(1))
