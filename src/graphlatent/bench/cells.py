@@ -52,12 +52,12 @@ def score(summary: Summary) -> str:
 
 
 def points(share: float) -> str:
-    """A difference of shares in points, with its sign: "+1.2"."""
-    return f"{round(100 * share, 1) + 0.0:+.1f}"  # adding 0.0 makes -0.0 positive
+    """A difference of shares in points, with its sign: "+1.23". Two decimals: an interval that just holds 0 must not look as if it did not."""
+    return f"{round(100 * share, 2) + 0.0:+.2f}"  # adding 0.0 makes -0.0 positive
 
 
 def interval(summary: Summary) -> str:
-    """The 95 % interval of a difference: "[+0.4, +2.0]"."""
+    """The 95 % interval of a difference: "[+0.41, +2.03]"."""
     return "(no interval)" if math.isnan(summary.low) else f"[{points(summary.low)}, {points(summary.high)}]"
 
 

@@ -10,7 +10,8 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,14 +117,29 @@ def _in_order(tasks: Sequence[_Task]) -> Iterator[Event]:
 
 
 def _side_by_side(tasks: Sequence[_Task], jobs: int) -> Iterator[Event]:
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+    """Tasks in several processes. Where one of them dies, for want of memory for example, all that was under way is tried again, each alone."""
+    broken = []
+    with _pool(jobs) as pool:
         waiting = {pool.submit(_run_all, task): task for task in tasks}
         for future in as_completed(waiting):
-            error, task = future.exception(), waiting[future]
-            if error is None:
-                yield from future.result()
-            else:  # the process itself died, for want of memory for example
-                yield Event(task.recipes[0].name, "*", task.seed, "failed", f"{type(error).__name__}: {error}")
+            if isinstance(future.exception(), BrokenProcessPool):
+                broken.append(waiting[future])
+            else:
+                yield from _events(future, waiting[future])
+    for task in broken:
+        with _pool(1) as alone:
+            yield from _events(alone.submit(_run_all, task), task)
+
+
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+
+
+def _events(future: Future[list[Event]], task: _Task) -> list[Event]:
+    error = future.exception()
+    if error is None:
+        return future.result()
+    return [Event(task.recipes[0].name, "*", task.seed, "failed", f"{type(error).__name__}: {error}")]
 
 
 def _run_all(task: _Task) -> list[Event]:

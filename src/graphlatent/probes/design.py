@@ -26,6 +26,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Table: TypeAlias = Tensor | SparseMatrix
 Preprocessing: TypeAlias = Literal["none", "row", "standard"]
 PREPROCESSING: tuple[Preprocessing, ...] = get_args(Preprocessing)
+_LARGEST = 1e100
 _CHUNK = 2**25  # values made dense at a time when answering
 
 
@@ -37,7 +38,9 @@ def checked_table(representation: Any) -> Table:
     elif hasattr(representation, "tocsr"):
         table = SparseMatrix.from_scipy(representation, dtype=torch.float64)
     elif isinstance(representation, Tensor):
-        table = representation.detach()
+        if representation.is_complex():
+            raise InputError(f"The representation must hold numbers. Got values of type {representation.dtype}.")
+        table = representation.detach() if representation.is_floating_point() else representation.detach().to(torch.float64)
     else:
         array = np.asarray(representation)
         if array.dtype.kind not in "biuf":
@@ -47,6 +50,9 @@ def checked_table(representation: Any) -> Table:
         raise InputError(f"The representation must be a 2-D array, one row per node or graph. Got shape {tuple(table.shape)}.")
     if not bool(torch.isfinite(table.value if isinstance(table, SparseMatrix) else table).all()):
         raise InputError("The representation holds NaN or infinite values. Look at the training history before probing it.")
+    values = table.value if isinstance(table, SparseMatrix) else table
+    if values.numel() and float(values.abs().max()) > _LARGEST:
+        raise InputError(f"The representation holds values beyond {_LARGEST:g}, whose squares cannot be summed. Scale it down first.")
     return table
 
 

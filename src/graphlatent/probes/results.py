@@ -105,14 +105,15 @@ class Summary:
 def summarize(results: Sequence[ProbeResult]) -> Summary:
     """The summary of one result per seed, all over the same number of splits.
 
-    The variance of the mean is taken as (variance over splits) / splits + (variance of the seeds' means) / seeds, with
-    Satterthwaite's degrees of freedom: more seeds do not shrink what comes from the rows at hand. The interval is about this
-    data set and this way of splitting it, not about other data.
+    The interval is about this data set and this way of splitting it, not about other data. Where all seeds share their splits, the
+    variance of the mean is (variance of the splits' means) / splits + (variance of the seeds' means) / seeds, with Satterthwaite's degrees
+    of freedom: more seeds do not shrink what comes from the splits. Where every seed has splits of its own, its mean already holds
+    both, so it is (variance of the seeds' means) / seeds. One seed: (variance over its splits) / splits.
 
     Raises:
         InputError: where there are no results, or they do not match.
     """
-    return _summary(_scores(results))
+    return _summary(_scores(results), shared=_shared(results))
 
 
 def paired(first: Sequence[ProbeResult], second: Sequence[ProbeResult]) -> Summary:
@@ -129,7 +130,12 @@ def paired(first: Sequence[ProbeResult], second: Sequence[ProbeResult]) -> Summa
         first = [*first] * len(second)
     if [(r.splits, r.metric) for r in first] != [(r.splits, r.metric) for r in second]:
         raise InputError("A paired difference needs both results on the same rows, splits and seeds. Probe them again, alike.")
-    return _summary(_scores(first) - _scores(second))
+    return _summary(_scores(first) - _scores(second), shared=_shared(first))
+
+
+def _shared(results: Sequence[ProbeResult]) -> bool:
+    """Whether all seeds were measured on the same splits."""
+    return len({r.splits for r in results}) == 1
 
 
 def _scores(results: Sequence[ProbeResult]) -> Array:
@@ -139,17 +145,18 @@ def _scores(results: Sequence[ProbeResult]) -> Array:
     return np.array([r.scores for r in results], dtype=np.float64)
 
 
-def _summary(scores: Array) -> Summary:
+def _summary(scores: Array, *, shared: bool) -> Summary:
     num_seeds, num_splits = scores.shape
     of_splits = float(scores.var(1, ddof=1).mean()) if num_splits > 1 else float("nan")
     of_seeds = float(scores.mean(1).var(ddof=1)) if num_seeds > 1 else float("nan")
-    parts = [(of_splits / num_splits, num_seeds * (num_splits - 1)), (of_seeds / num_seeds, num_seeds - 1)]
-    parts = [(variance, freedom) for variance, freedom in parts if freedom > 0]
+    parts = [(of_seeds / num_seeds, num_seeds - 1)] if num_seeds > 1 else []
+    if num_splits > 1 and (shared or num_seeds == 1):
+        parts.append((float(scores.mean(0).var(ddof=1)) / num_splits, num_splits - 1))
     mean, half = float(scores.mean()), float("nan")
     if parts:
         from scipy.stats import t
 
         total = sum(variance for variance, _ in parts)
-        freedom = total**2 / sum(variance**2 / degrees for variance, degrees in parts) if total > 0 else 1.0
-        half = float(t.ppf(0.975, freedom)) * total**0.5
+        weighed = sum(variance**2 / degrees for variance, degrees in parts)
+        half = float(t.ppf(0.975, total**2 / weighed)) * total**0.5 if weighed > 0 else 0.0
     return Summary(mean, of_splits**0.5, of_seeds**0.5, mean - half, mean + half, num_seeds, num_splits)
