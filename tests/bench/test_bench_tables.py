@@ -56,9 +56,9 @@ class TestMainTables:
         # mean of 0.8 0.9 0.7 0.8; variance over two splits 0.005 in both seeds
         assert text(made, PAPER, "MUTAG") == "80.0 ± 7.1"
         (cell,) = [c for each in made.blocks[0].lines for c in each.cells if c.text == "80.0 ± 7.1"]
-        # variances of the mean 0.005 / 2 of splits (2 degrees of freedom) and 0.005 / 2 of seeds (1)
-        half = 100 * stats.t.ppf(0.975, 0.005**2 / (0.0025**2 / 2 + 0.0025**2)) * math.sqrt(0.005)
-        assert cell.detail == f"95 % [{80 - half:.1f}, {80 + half:.1f}], 2 seeds x 2 splits"
+        # every seed has splits of its own: means 0.85 and 0.75, variance of the mean 0.005 / 2, 1 degree of freedom (t: 12.706)
+        half = 100 * stats.t.ppf(0.975, 1) * math.sqrt(0.0025)
+        assert cell.detail == "95 % [16.5, 143.5], 2 seeds x 2 splits"
         assert (cell.values["low"], cell.values["high"]) == pytest.approx((80 - half, 80 + half))
         assert note(made, f"Linear SVM, {PAPER}: ").endswith(": On validation. 2 seeds x 2 splits.")
 
@@ -89,6 +89,7 @@ class TestMainTables:
             ("propagated", "linear/validation"),
             ("random", "linear/validation"),
             ("paper", "linear/validation"),
+            ("random", "linear/fixed"),
             ("paper", "linear/fixed"),
             ("paper", "paper-probe/validation"),
             ("released", "paper-probe/test"),
@@ -159,14 +160,19 @@ class TestDifferences:
         measure(tmp_path, "table2/CS", "random", {NAME: SECOND})
         made = table(tmp_path, "2")
         # 10 points more at every seed and split: the interval has no width
-        assert text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK) == "+10.0 [+10.0, +10.0]"
+        assert text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK) == "+10.00 [+10.00, +10.00]"
         assert text(made, "LaGraph as in the paper minus raw", "CS", self.BLOCK) == "not measured"
 
     def test_lines(self):
         assert [(m.first.row, m.second.row) for m in DIFFERENCES["node"]] == [
-            ("paper", "random"), ("paper", "propagated"), ("paper", "raw"), ("defaults", "defaults"),
+            ("paper", "random"), ("paper", "propagated"), ("paper", "raw"), ("paper", "random"), ("defaults", "defaults"),
             ("released", "paper"), ("released", "released"),
         ]  # fmt: skip
+        (fixed,) = [m for m in DIFFERENCES["node"] if m.label == "fixed epochs minus random-initialised, features appended to both"]
+        assert (fixed.first.result, fixed.second.result) == ("linear/fixed", "linear/fixed")
+        for level, probe in (("node", "same probe"), ("graph", "theirs without scaling")):
+            (honest,) = [m.label for m in DIFFERENCES[level] if (m.first.row, m.second.row) == ("released", "paper")]
+            assert honest == f"released, chosen on TEST, minus LaGraph as in the paper ({probe})"
         for minus in (*DIFFERENCES["node"], *DIFFERENCES["graph"]):
             assert minus.first.result.split("/")[0] == minus.second.result.split("/")[0]  # the same probe
             assert ("TEST" in minus.label) == (minus.first.result.endswith("/test")) and not minus.second.result.endswith("/test")
@@ -176,54 +182,59 @@ class TestDifferences:
         measure(tmp_path, "table2/CS", "released", {"paper-probe/test": [[0.9, 0.9]]}, splits="others")
         made = table(tmp_path, "2")
         line = "released, chosen on TEST, minus LaGraph as in the paper (same probe)"
-        assert text(made, line, "CS", self.BLOCK) == "+10.0 (not paired)"
+        assert text(made, line, "CS", self.BLOCK) == "+10.00 (not paired)"
         (found,) = [r for r in rows(made) if r["line"] == line and r["column"] == "CS"]
         assert found["state"] == "not paired" and found["mean"] == 10 and found["low"] is None
 
     def test_released_on_the_same_splits_is_paired(self, tmp_path):
         measure(tmp_path, "table1/DD", "released", {"rbf/test": FIRST, "rbf/validation": SECOND})
         line = "released, chosen on TEST, minus the same chosen on validation"
-        assert text(table(tmp_path, "1"), line, "DD", self.BLOCK) == "+10.0 [+10.0, +10.0]"
+        assert text(table(tmp_path, "1"), line, "DD", self.BLOCK) == "+10.00 [+10.00, +10.00]"
 
     def test_raw_features_measured_once_stand_for_every_seed(self, tmp_path):
         for seed in range(3):
             write_record(tmp_path, Record("table2/CS", "paper", seed, {NAME: probe_result([0.5, 0.6])}, {}))
         write_record(tmp_path, Record("table2/CS", "raw", 0, {NAME: probe_result([0.6, 0.7])}, {}))
         made = table(tmp_path, "2")
-        assert text(made, "LaGraph as in the paper minus raw", "CS", self.BLOCK) == "-10.0 [-10.0, -10.0]"
+        assert text(made, "LaGraph as in the paper minus raw", "CS", self.BLOCK) == "-10.00 [-10.00, -10.00]"
         (found,) = [r for r in rows(made) if r["line"] == "LaGraph as in the paper minus raw" and r["column"] == "CS"]
         assert (found["seeds"], found["splits"]) == (3, 2)
 
-    def test_nothing_less_than_nothing(self, tmp_path):
-        for row, score in (("paper", 0.5), ("random", 0.5001)):
+    @pytest.mark.parametrize(("other", "said"), [(0.50001, "+0.00"), (0.5001, "-0.01")])  # not -0.00
+    def test_nothing_less_than_nothing(self, tmp_path, other, said):
+        for row, score in (("paper", 0.5), ("random", other)):
             measure(tmp_path, "table2/CS", row, {NAME: [[score]]})
         made = table(tmp_path, "2")
-        assert text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK) == "+0.0 (no interval)"  # not -0.0
+        assert text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK) == f"{said} (no interval)"
 
 
-def test_the_csv_of_a_whole_table_against_a_slow_rewrite(tmp_path):
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_csv_of_a_whole_table_against_a_slow_rewrite(tmp_path, shared):
     rng = np.random.default_rng(0)
     scores = {}
     for data in NODE_SETS[:4]:
         for row in ("raw", "propagated", "random", "paper", "defaults"):
             scores[data, row] = rng.uniform(0.5, 0.9, size=(3, 4))
-            measure(tmp_path, f"table2/{data}", row, {NAME: scores[data, row].tolist()})
+            for seed, line in enumerate(scores[data, row].tolist()):
+                result = probe_result(line, splits="all" if shared else f"of seed {seed}")
+                write_record(tmp_path, Record(f"table2/{data}", row, seed, {NAME: result}, {}))
     found = {(r["line"], r["column"]): r for r in csv.DictReader(io.StringIO(csv_text(table(tmp_path, "2"))))}
     labels = {w.row: w.label for w in BLOCKS["node"][""] if w.result == NAME}
     minus = {m.second.row: m.label for m in DIFFERENCES["node"] if m.second.result == NAME}
     for (data, row), values in scores.items():
-        _check(found[labels[row], data], values)
+        _check(found[labels[row], data], values, shared=shared)
         if row in minus:
-            _check(found[minus[row], data], scores[data, "paper"] - values)
+            _check(found[minus[row], data], scores[data, "paper"] - values, shared=shared)
 
 
-def _check(found: dict[str, str], values: np.ndarray) -> None:
+def _check(found: dict[str, str], values: np.ndarray, *, shared: bool) -> None:
     """Mean, spreads and interval of [seeds, splits], written out by the formulas of the docs."""
     seeds, splits = values.shape
     of_splits = sum(stats.tvar(line) for line in values) / seeds
     of_seeds = stats.tvar([sum(line) / splits for line in values])
-    one, other = of_splits / splits, of_seeds / seeds
-    freedom = (one + other) ** 2 / (one**2 / (seeds * (splits - 1)) + other**2 / (seeds - 1))
+    one = stats.tvar([sum(line) / seeds for line in values.T]) / splits if shared else 0.0
+    other = of_seeds / seeds
+    freedom = (one + other) ** 2 / (one**2 / (splits - 1) + other**2 / (seeds - 1))
     low, high = stats.t.interval(0.95, freedom, values.sum() / values.size, (one + other) ** 0.5)
     expected = {"mean": values.sum() / values.size, "std_splits": of_splits**0.5, "std_seeds": of_seeds**0.5, "low": low, "high": high}
     assert {name: float(found[name]) for name in expected} == pytest.approx({name: 100 * v for name, v in expected.items()}, abs=1e-4)

@@ -152,8 +152,10 @@ class TestCompare:
         lines = [[part.strip() for part in line.strip("│").split("│")] for line in out.splitlines() if line.startswith("│")]
         assert lines == [["0", "85.00", "70.00", "+15.00"], ["1", "75.00", "65.00", "+10.00"]]
         difference, words = out.splitlines()[-2:]
-        assert difference.startswith("table1/MUTAG:paper minus table1/MUTAG:random: +12.5 points, 95 % interval [")
-        assert difference.endswith("], 2 seeds x 2 splits, paired.")
+        # splits of their own: seeds differ by 15 and 10 points, so that the mean's error is 2.5, times 12.706 (t, 1 degree of freedom)
+        assert difference == (
+            "table1/MUTAG:paper minus table1/MUTAG:random: +12.50 points, 95 % interval [-19.27, +44.27], 2 seeds x 2 splits, paired."
+        )
         assert words == "The interval includes 0: it is not shown which of table1/MUTAG:paper and table1/MUTAG:random scores higher."
 
     def test_across_cells_and_with_seeds_left_out(self, ledger):
@@ -174,7 +176,7 @@ class TestCompare:
         for row in ("paper", "random"):
             measure(elsewhere / "own", "table1/MUTAG", row, {NAME: [[0.5]]})
         code, out, _ = run("bench", "compare", "table1/MUTAG", "paper", "random", "--results", "own")
-        assert code == 0 and "+0.0 points, 95 % interval (no interval), 1 seed x 1 split, paired." in out
+        assert code == 0 and "+0.00 points, 95 % interval (no interval), 1 seed x 1 split, paired." in out
         assert json.loads(run("bench", "compare", "table1/MUTAG", "paper", "random", "--results", "own", "--json")[1])["difference"] == {
             "mean": 0.0, "low": None, "high": None, "std_splits": None, "std_seeds": None
         }  # fmt: skip

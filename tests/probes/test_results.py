@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import t
+from scipy.stats import t, ttest_1samp
 
 from graphlatent.errors import InputError
 from graphlatent.probes.results import Choice, ProbeResult, paired, summarize
@@ -17,6 +17,11 @@ from graphlatent.probes.results import Choice, ProbeResult, paired, summarize
 
 def result(*scores, splits="s", metric="accuracy"):
     return ProbeResult(tuple(scores), (Choice("", {}, 0.5),) * len(scores), "by hand", metric=metric, splits=splits)
+
+
+def results(table, *, shared=True):
+    """One result per row; splits shared by all rows, or every row's own."""
+    return [result(*row, splits="s" if shared else f"s {i}") for i, row in enumerate(table)]
 
 
 def interval(mean, parts):
@@ -66,15 +71,52 @@ def test_one_seed_by_hand():
     assert (summary.num_seeds, summary.num_splits, summary.n) == (1, 3, 3)
 
 
-def test_several_seeds_by_hand():
-    summary = summarize([result(0.5, 0.7), result(0.6, 1.0), result(0.6, 0.8)])
+@pytest.mark.parametrize("shared", [True, False])
+def test_several_seeds_by_hand(shared):
+    summary = summarize(results([[0.5, 0.7], [0.6, 1.0], [0.6, 0.8]], shared=shared))
     assert summary.mean == pytest.approx(0.7)
     of_splits = (0.02 + 0.08 + 0.02) / 3  # half the squared difference of two
     of_seeds = (0.1**2 + 0.1**2 + 0) / 2  # means 0.6, 0.8, 0.7
     assert summary.std_splits == pytest.approx(math.sqrt(of_splits))
     assert summary.std_seeds == pytest.approx(math.sqrt(of_seeds))
-    assert (summary.low, summary.high) == interval(0.7, [(of_splits / 2, 3), (of_seeds / 3, 2)])
     assert (summary.num_seeds, summary.num_splits, summary.n) == (3, 2, 6)
+    if shared:
+        of_split_means = (0.8 / 3) ** 2 / 2  # means 1.7 / 3 and 2.5 / 3
+        assert (summary.low, summary.high) == interval(0.7, [(of_split_means / 2, 1), (of_seeds / 3, 2)])
+    else:  # 4.302653: the 97.5 % point of t with 2 degrees of freedom
+        half = 4.302653 * math.sqrt(0.01 / 3)
+        assert (summary.low, summary.high) == pytest.approx((0.7 - half, 0.7 + half), abs=1e-6)
+
+
+def test_shared_splits_with_numbers_of_a_printed_table():
+    summary = summarize(results([[0.5, 0.7], [0.7, 0.9]]))
+    # seeds' means and splits' means are both 0.6 and 0.8: 0.02 / 2 each, 1 degree of freedom each, 2 together
+    half = 4.302653 * math.sqrt(0.01 + 0.01)
+    assert (summary.low, summary.high) == pytest.approx((0.7 - half, 0.7 + half), abs=1e-6)
+
+
+@pytest.mark.parametrize("fingerprints", [("a", "a", "b"), ("a", "b", "c")])
+def test_splits_are_shared_only_where_all_seeds_share_them(fingerprints):
+    rows = [[0.5, 0.7], [0.6, 1.0], [0.6, 0.8]]
+    summary = summarize([result(*row, splits=splits) for row, splits in zip(rows, fingerprints, strict=True)])
+    assert (summary.low, summary.high) == interval(0.7, [(0.01 / 3, 2)])
+
+
+@given(st.integers(2, 5), st.integers(2, 6), st.integers(0, 10_000))
+def test_against_scipy_and_the_mean_squares_of_a_two_way_table(num_seeds, num_splits, seed):
+    table = np.random.default_rng(seed).random((num_seeds, num_splits))
+    mean = sum(map(sum, table)) / table.size
+    own, one = summarize(results(table, shared=False)), summarize(results(table[:1]))
+    ends = ttest_1samp([sum(row) / num_splits for row in table], 0).confidence_interval(0.95)
+    assert (own.low, own.high) == pytest.approx((ends.low, ends.high))
+    ends = ttest_1samp(table[0], 0).confidence_interval(0.95)
+    assert (one.low, one.high) == pytest.approx((ends.low, ends.high))
+    parts = []
+    for lines in (table, table.T):  # a factor's mean square / number of scores: its part of the variance of the mean
+        square = sum(len(line) * (sum(line) / len(line) - mean) ** 2 for line in lines)
+        parts.append((square / (len(lines) - 1) / table.size, len(lines) - 1))
+    crossed = summarize(results(table))
+    assert (crossed.low, crossed.high) == interval(mean, parts)
 
 
 def test_one_split_has_a_spread_over_seeds_only():
@@ -90,23 +132,37 @@ def test_a_single_score_has_no_interval():
     assert all(math.isnan(value) for value in (summary.std_splits, summary.std_seeds, summary.low, summary.high))
 
 
-def test_scores_that_are_all_alike_have_an_interval_without_width():
-    summary = summarize([result(0.5, 0.5), result(0.5, 0.5)])
+@pytest.mark.parametrize("shared", [True, False])
+def test_scores_that_are_all_alike_have_an_interval_without_width(shared):
+    summary = summarize(results([[0.5, 0.5], [0.5, 0.5]], shared=shared))
     assert (summary.std_splits, summary.std_seeds, summary.low, summary.high) == (0.0, 0.0, 0.5, 0.5)
+    one = summarize([result(0.5, 0.5)])
+    assert (one.std_splits, one.low, one.high) == (0.0, 0.5, 0.5) and math.isnan(one.std_seeds)
 
 
-@given(st.integers(1, 4), st.integers(2, 6), st.integers(0, 10_000), st.floats(-0.3, 0.3))
-def test_order_does_not_matter_and_a_shift_moves_the_interval_along(num_seeds, num_splits, seed, shift):
+@given(st.integers(2, 6), st.integers(2, 6), st.integers(0, 10_000))
+def test_seeds_that_say_the_same_on_shared_splits_tell_no_more_than_one(num_seeds, num_splits, seed):
+    row = np.random.default_rng(seed).random(num_splits)
+    one, many = summarize(results([row])), summarize(results([row] * num_seeds))
+    assert (many.low, many.high) == pytest.approx((one.low, one.high))
+    alike = summarize(results([row] * num_seeds, shared=False))  # what splits of their own never differ by is not there
+    assert (alike.low, alike.high) == pytest.approx((one.mean, one.mean))
+
+
+@given(st.integers(1, 4), st.integers(2, 6), st.integers(0, 10_000), st.floats(-0.3, 0.3), st.booleans())
+def test_order_does_not_matter_and_a_shift_moves_the_interval_along(num_seeds, num_splits, seed, shift, shared):
     rng = np.random.default_rng(seed)
     scores = rng.random((num_seeds, num_splits))
 
     def numbers(table):
-        summary = summarize([result(*row) for row in table])
+        summary = summarize(results(table, shared=shared))
         return np.array([summary.mean, summary.low, summary.high, summary.std_splits, summary.std_seeds])
 
     plain = numbers(scores)
     np.testing.assert_allclose(numbers(rng.permutation(scores)), plain, atol=1e-12)
     np.testing.assert_allclose(numbers(scores[:, rng.permutation(num_splits)]), plain, atol=1e-12)
+    if not shared:  # the first splits of two seeds have nothing in common
+        np.testing.assert_allclose(numbers(rng.permuted(scores, axis=1)), plain, atol=1e-12)
     np.testing.assert_allclose(numbers(scores + shift), plain + np.array([shift] * 3 + [0, 0]), atol=1e-12)
     assert plain[1] < plain[0] < plain[2]
 
@@ -118,23 +174,36 @@ def test_the_interval_holds_the_mean_as_often_as_it_says():
     assert np.mean(inside) == pytest.approx(0.95, abs=0.015)
 
 
-@pytest.mark.parametrize("results", [[], [result()], [result(0.5), result(0.5, 0.6)], [result(0.5), result(0.5, metric="micro-F1")]])
-def test_results_that_do_not_match_have_no_summary(results):
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_interval_of_five_seeds_and_ten_splits_holds_the_mean_as_often_as_it_says(shared):
+    rng, draws = np.random.default_rng(0), 600
+    of_seeds, noise = rng.normal(size=(draws, 5, 1)) * 0.01, rng.normal(size=(draws, 5, 10)) * 0.01
+    of_splits = rng.normal(size=(draws, 1 if shared else 5, 10)) * 0.03  # the larger part, so that it matters whether seeds share it
+    tables = 0.8 + of_seeds + of_splits + noise
+    inside = [s.low <= 0.8 <= s.high for s in (summarize(results(table, shared=shared)) for table in tables)]
+    assert 0.90 <= np.mean(inside) <= 0.985
+
+
+@pytest.mark.parametrize("wrong", [[], [result()], [result(0.5), result(0.5, 0.6)], [result(0.5), result(0.5, metric="micro-F1")]])
+def test_results_that_do_not_match_have_no_summary(wrong):
     with pytest.raises(InputError) as caught:
-        summarize(results)
+        summarize(wrong)
     assert str(caught.value) == "A summary needs one or more results of the same metric, all over the same number of splits."
 
 
 # --- paired differences ---
 
 
-def test_paired_difference_by_hand():
-    first, second = [result(0.9, 0.5), result(0.8, 0.6)], [result(0.8, 0.5), result(0.6, 0.6)]
+@pytest.mark.parametrize("shared", [True, False])
+def test_paired_difference_by_hand(shared):
+    first, second = (results(table, shared=shared) for table in ([[0.9, 0.5], [0.8, 0.6]], [[0.8, 0.5], [0.6, 0.6]]))
     summary = paired(first, second)
     of_splits = (0.1**2 / 2 + 0.2**2 / 2) / 2  # differences 0.1, 0 and 0.2, 0
-    of_seeds = 0.05**2 / 2
+    of_seeds = 0.05**2 / 2  # means 0.05 and 0.1
+    of_split_means = 0.15**2 / 2  # means 0.15 and 0
     assert (summary.mean, summary.std_splits, summary.std_seeds) == pytest.approx((0.075, math.sqrt(of_splits), math.sqrt(of_seeds)))
-    assert (summary.low, summary.high) == interval(0.075, [(of_splits / 2, 2), (of_seeds / 2, 1)])
+    parts = [(of_split_means / 2, 1), (of_seeds / 2, 1)] if shared else [(of_seeds / 2, 1)]
+    assert (summary.low, summary.high) == interval(0.075, parts)
     assert summary.n == 4
 
 

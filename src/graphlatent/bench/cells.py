@@ -52,13 +52,16 @@ def score(summary: Summary) -> str:
 
 
 def points(share: float) -> str:
-    """A difference of shares in points, with its sign: "+1.23". Two decimals: an interval that just holds 0 must not look as if it did not."""
+    """A difference of shares in points, with its sign: "+1.23". With one decimal an interval that just holds 0 may look as if it did not."""
     return f"{round(100 * share, 2) + 0.0:+.2f}"  # adding 0.0 makes -0.0 positive
 
 
 def interval(summary: Summary) -> str:
     """The 95 % interval of a difference: "[+0.41, +2.03]"."""
-    return "(no interval)" if math.isnan(summary.low) else f"[{points(summary.low)}, {points(summary.high)}]"
+    if math.isnan(summary.low):
+        return "(no interval)"
+    low, high = math.floor(1e4 * summary.low + 1e-6) / 1e4, math.ceil(1e4 * summary.high - 1e-6) / 1e4  # outwards: 0 inside stays inside
+    return f"[{points(low)}, {points(high)}]"
 
 
 def counts(summary: Summary) -> str:

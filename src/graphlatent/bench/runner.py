@@ -117,7 +117,7 @@ def _in_order(tasks: Sequence[_Task]) -> Iterator[Event]:
 
 
 def _side_by_side(tasks: Sequence[_Task], jobs: int) -> Iterator[Event]:
-    """Tasks in several processes. Where one of them dies, for want of memory for example, all that was under way is tried again, each alone."""
+    """Tasks in several processes. Where one dies, for want of memory for example, what was under way is tried again, each task alone."""
     broken = []
     with _pool(jobs) as pool:
         waiting = {pool.submit(_run_all, task): task for task in tasks}
