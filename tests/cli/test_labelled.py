@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_probe import fails, told
 
 from graphlatent.cli.labelled import match_rows, read_embeddings, read_features, read_labels
-from graphlatent.cli.targets import as_target
+from graphlatent.cli.targets import Target, as_target, refuse_label
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import InputError
 
@@ -165,6 +168,43 @@ def test_arrays_that_are_no_labels(tmp_path):
     cube = "labels (y.npz): labels must be one per row [M], or a 0/1 table [M, K]. Got shape (2, 2, 2) of float64."
     assert message(y=np.zeros((2, 2, 2))) == cube
     assert message(y=np.arange(8), ids=np.arange(7)) == "labels (y.npz): its arrays must all have one entry per row."
+    none = "labels (y.npz): labels must be one per row [M], or a 0/1 table [M, K]. Got shape (8, 0) of float64."
+    assert message(y=np.zeros((8, 0))) == none
+    np.savez(tmp_path / "y.npz", y=np.zeros((8, 0)))
+    assert fails(tmp_path / "e.npz", "--labels", tmp_path / "y.npz") == none
+
+
+NO_IDS = [
+    (np.arange(16).reshape(8, 2), "one id per row [M], integers or text. Got shape (8, 2) of int64."),
+    (np.array(3), "one id per row [M], integers or text. Got shape () of int64."),
+    (np.arange(8) / 2, "one id per row [M], integers or text. Got shape (8,) of float64."),
+    (np.arange(8) > 3, "one id per row [M], integers or text. Got shape (8,) of bool."),
+    (
+        np.array([b"\xff", *b"abcdefg"], dtype="S1"),
+        "integers of 64 bits or text in UTF-8. The reader says: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte.",
+    ),
+    (np.arange(8, dtype=np.uint64) + 2**63, "integers of 64 bits or text in UTF-8. The reader says: "),
+]
+
+
+@pytest.mark.parametrize(("ids", "message"), NO_IDS)
+def test_arrays_that_are_no_ids(tmp_path, ids, message):
+    np.savez(tmp_path / "y.npz", y=np.arange(8) % 2, ids=ids)
+    np.savez(tmp_path / "bad.npz", embeddings=ROWS, ids=ids)
+    np.save(tmp_path / "e.npy", ROWS)
+    said = fails(tmp_path / "e.npy", "--labels", tmp_path / "y.npz")
+    assert said.startswith(f"labels (y.npz), array 'ids', must hold {message}")
+    assert fails(tmp_path / "bad.npz", "--labels", tmp_path / "y.npz") == said.replace("labels (y.npz)", "embeddings (bad.npz)")
+
+
+@pytest.mark.parametrize("ids", [np.array(["é", *"abcdefg"]), np.char.encode(["é", *"abcdefg"], "utf-8"), np.arange(8.0) - 3])
+def test_ids_of_arrays_in_other_types(tmp_path, ids):
+    np.savez(tmp_path / "e.npz", embeddings=ROWS, ids=ids)
+    rows = read_embeddings(tmp_path / "e.npz")
+    names = list(range(-3, 5)) if ids.dtype.kind == "f" else ["é", *"abcdefg"]
+    assert rows.keys[0].values.to_pylist() == names
+    table = labels_of(tmp_path, pd.DataFrame({"id": names[::-1], "y": range(8)}), like=rows)
+    np.testing.assert_array_equal(match_rows(rows, table), np.arange(8)[::-1])
 
 
 def test_features_are_all_columns_but_ids_and_labels(tmp_path):
@@ -176,6 +216,65 @@ def test_features_are_all_columns_but_ids_and_labels(tmp_path):
     assert message_of(lambda: read_features(path, leave_out=["y", "size", "city"], only=None, id_column=None, like=rows)) == (
         "nodes (nodes.csv): there are no feature columns beside ids and labels."
     )
+    none = message_of(lambda: read_features(path, leave_out=["y"], only=[], id_column=None, like=rows))  # a run told to use none
+    assert none == "nodes (nodes.csv): there are no feature columns beside ids and labels."
+
+
+# --- raw features are not the label ---
+
+
+def run_folder(tmp_path, reading):
+    """The folder of a run that was told `reading`, the options to probe it, and a node table with the label in its own words."""
+    rows = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    Embeddings(rows, np.arange(40)).save(tmp_path / "run" / "embeddings.parquet", overwrite=True)
+    (tmp_path / "run" / "results.json").write_text(json.dumps({"reading": reading}))
+    table = pd.DataFrame({"id": range(40), "y": np.arange(40) % 2, "size": np.arange(40) % 7, "team": ["red", "blue"] * 20})
+    table.to_csv(tmp_path / "nodes.csv", index=False)
+    table[["id", "y"]].to_csv(tmp_path / "labels.csv", index=False)
+    return tmp_path / "run", "--labels", tmp_path / "labels.csv", "--raw", tmp_path / "nodes.csv", "--splits", "2", "--train", "0.4"
+
+
+def test_the_label_of_the_run_is_no_raw_feature(tmp_path):
+    assert told(*run_folder(tmp_path, {"features": None, "label": "team"}))["notes"] == ["raw features: 1 column(s): size"]
+    assert told(*run_folder(tmp_path, {"features": ["size"], "label": None}))["notes"] == ["raw features: 1 column(s): size"]
+
+
+@pytest.mark.parametrize("reading", [{"features": None, "label": None}, {"features": ["team"]}, {}])
+def test_a_raw_column_that_is_the_label_in_other_words(tmp_path, reading):
+    assert fails(*run_folder(tmp_path, reading)) == (
+        "nodes (nodes.csv): the values of column 'team' correspond one to one to those of the label 'y', so it is the label in other words "
+        "and no feature to compare with. Take the column out of the table given by --raw."
+    )
+
+
+@pytest.mark.parametrize("reading", [5, None, [], "size", {"features": 5}, {"features": "size"}, {"features": [5]}, {"label": ["y"]}])
+def test_a_run_that_does_not_say_what_it_was_told(tmp_path, reading):
+    assert fails(*run_folder(tmp_path, reading)) == (
+        f"{tmp_path / 'run' / 'results.json'} is damaged: its 'reading' must be an object whose 'features' are null or a list of columns "
+        "and whose 'label' is null or a column. Copy the file again, or give embeddings.parquet instead of the folder."
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=6), st.booleans())
+def test_one_to_one_is_what_a_slow_comparison_of_all_pairs_says(pairs, text):
+    column, classes = (np.array(each) for each in zip(*pairs, strict=True))
+    same = all((a[0] == b[0]) == (a[1] == b[1]) for a in pairs for b in pairs) and len(set(classes)) > 1
+    values = np.array([f"team {value}" for value in column], dtype=object) if text else column / 2
+    values, kept = np.append(values, values[:1]), np.arange(len(pairs))  # the last row has no label
+    if same:
+        assert "column 'c' correspond one to one" in message_of(
+            lambda: refuse_label(values, Target(classes, kept, ("y",)), name="c", where="t")
+        )
+    else:
+        refuse_label(values, Target(classes, kept, ("y",)), name="c", where="t")
+
+
+def test_a_raw_column_that_is_one_of_several_labels():
+    target = Target(np.array([[0, 1], [1, 1], [0, 0], [0, 1]]), np.arange(4), ("a", "b"))
+    assert "column 'c' correspond one to one to those of the label 'b'" in message_of(
+        lambda: refuse_label(np.array(["x", "x", "y", "x"], dtype=object), target, name="c", where="t")
+    )
+    refuse_label(np.array([1, 1, 0, 0]), target, name="c", where="t")
 
 
 # --- what labels mean ---
@@ -233,3 +332,34 @@ def test_several_columns_are_a_table():
 )
 def test_columns_that_are_no_labels(columns, message):
     assert message_of(lambda: as_target(columns, where="t")) == message
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (np.array([0, 1, np.inf, 1]), "inf"),
+        (np.array([0, 1, -np.inf, 1], dtype=np.float16), "-inf"),
+        (np.array([0, 1, 1e300, 1]), "1e+300"),
+        (np.array([0, 1, 2.0**63, 1], dtype=np.float32), "9.223372036854776e+18"),
+        (np.array([0, 1, 2**63, 1], dtype=np.uint64), "9223372036854775808"),
+    ],
+)
+def test_numbers_that_no_class_can_have(tmp_path, values, shown):
+    np.save(tmp_path / "e.npy", ROWS[:4])
+    np.save(tmp_path / "y.npy", values)
+    assert fails(tmp_path / "e.npy", "--labels", tmp_path / "y.npy") == (
+        f"labels (y.npy): column 'label' holds {shown}, and classes given as numbers must be finite and fit into 64 bits. Write the "
+        "classes as text or as smaller numbers, or leave the cell empty where a label is missing."
+    )
+
+
+def test_the_largest_and_smallest_whole_numbers_are_classes():
+    assert as_target({"y": np.array([-(2.0**63), 1.0])}, where="t").values.tolist() == [-(2**63), 1]
+    assert as_target({"y": np.array([2**63 - 1, 1], dtype=np.uint64)}, where="t").values.tolist() == [2**63 - 1, 1]
+
+
+def test_classes_as_bytes():
+    assert as_target({"y": np.array(["é".encode(), b"a"])}, where="t").values.tolist() == ["é", "a"]
+    assert message_of(lambda: as_target({"y": np.array([b"\xff", b"a"])}, where="t")) == (
+        "t: column 'y' holds bytes that are not UTF-8, b'\\xff'. Save the labels as text."
+    )

@@ -128,7 +128,7 @@ def test_from_a_csv_graph_to_a_score(tmp_path):
     rng = np.random.default_rng(0)
     pd.DataFrame({"source": rng.choice(NAMES, 200), "target": rng.choice(NAMES, 200)}).to_csv(tmp_path / "edges.csv", index=False)
     nodes = pd.DataFrame({"acct": NAMES, "age": rng.integers(18, 80, 60), "city": rng.choice(["Oslo", "Rome"], 60), "kind": KINDS})
-    nodes.assign(secret=np.arange(60) % 3).to_csv(tmp_path / "nodes.csv", index=False)
+    nodes.assign(secret=[1, *np.arange(1, 60) % 3]).to_csv(tmp_path / "nodes.csv", index=False)
     train = [
         "train",
         tmp_path / "edges.csv",

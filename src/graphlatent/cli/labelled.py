@@ -119,7 +119,7 @@ def read_features(path: Path, *, leave_out: Sequence[str], only: Sequence[str] |
     """
     keys = _key_columns(like, id_column)
     table = load_table(path, role="nodes", text_columns=(*keys, *leave_out))
-    names = [name for name in (only or table.columns) if name not in (*keys, *leave_out, "graph")]
+    names = [name for name in (table.columns if only is None else only) if name not in (*keys, *leave_out, "graph")]
     if not names:
         raise InputError(f"{table.name}: there are no feature columns beside ids and labels.")
     columns = {name: to_array(table, name, option="--raw") for name in names}
@@ -231,10 +231,21 @@ def _row_numbers(num_rows: int, where: str) -> IdColumn:
     return IdColumn(pa.array(np.arange(num_rows)), f"{where}, by row number,", open_type=False)
 
 
-def _id_column(ids: Array, where: str) -> IdColumn:
+def _id_column(ids: Array, name: str, where: str) -> IdColumn:
+    """An array as ids. Raises `InputError` where it does not hold one integer or text per row."""
     import pyarrow as pa
 
-    return IdColumn(pa.array(ids.tolist()), f"{where}, array 'ids',", open_type=False)
+    called = f"{where}, array '{name}',"
+    whole = ids.dtype.kind in "iu" or (ids.dtype.kind == "f" and bool((ids == np.floor(ids)).all()))
+    if ids.ndim != 1 or not (whole or ids.dtype.kind in "US"):
+        raise InputError(f"{called} must hold one id per row [M], integers or text. Got shape {ids.shape} of {ids.dtype}.")
+    try:
+        if whole:
+            return IdColumn(pa.array([int(number) for number in ids.tolist()], pa.int64()), called, open_type=False)
+        texts = [each.decode("utf-8") if isinstance(each, bytes) else each for each in ids.tolist()]
+        return IdColumn(pa.array(texts, pa.string()), called, open_type=False)
+    except (UnicodeError, OverflowError, pa.ArrowException) as error:
+        raise InputError(f"{called} must hold integers of 64 bits or text in UTF-8. The reader says: {error}.") from error
 
 
 def _embedded_arrays(arrays: dict[str, Array], name: str) -> Embedded:
@@ -243,14 +254,15 @@ def _embedded_arrays(arrays: dict[str, Array], name: str) -> Embedded:
         found = ", ".join(f"{key or 'array'} {array.shape}" for key, array in arrays.items())
         raise InputError(f"{name} must hold a 2-D array of numbers (in an .npz, named 'embeddings'). Found: {found or 'nothing'}.")
     key_names = tuple(key for key in ("graphs", "ids") if key in arrays)
-    keys = tuple(_id_column(arrays[key], name) for key in key_names) or (_row_numbers(len(values), name),)
+    keys = tuple(_id_column(arrays[key], key, name) for key in key_names) or (_row_numbers(len(values), name),)
     if any(len(key.values) != len(values) for key in keys):
         raise InputError(f"{name}: there must be one id per row, {len(values)}. Got {len(keys[-1].values)}.")
     return _checked(Embedded(values, keys, tuple({"graphs": "graph", "ids": "id"}[key] for key in key_names), name))
 
 
 def _labelled_arrays(arrays: dict[str, Array], name: str, labels: Sequence[str]) -> Labelled:
-    ids = arrays.pop("ids", None)
+    ids = _id_column(arrays["ids"], "ids", name) if "ids" in arrays else None
+    arrays = {key: array for key, array in arrays.items() if key != "ids"}
     names = list(labels) or [key for key in ("", *_LABEL_NAMES) if key in arrays][:1] or list(arrays)[: len(arrays) == 1]
     unknown = [key for key in names if key not in arrays]
     if unknown or not names:
@@ -260,10 +272,10 @@ def _labelled_arrays(arrays: dict[str, Array], name: str, labels: Sequence[str])
     columns: dict[str, Array] = {}
     for key in names:
         array = arrays[key]
-        if array.ndim not in (1, 2) or array.dtype.kind not in "biufUS":
+        if array.ndim not in (1, 2) or array.shape[1:] == (0,) or array.dtype.kind not in "biufUS":
             raise InputError(f"{name}: labels must be one per row [M], or a 0/1 table [M, K]. Got shape {array.shape} of {array.dtype}.")
         columns |= {key or "label": array} if array.ndim == 1 else {f"{key or 'label'} {k}": array[:, k] for k in range(array.shape[1])}
     num_rows = len(next(iter(columns.values())))
-    if any(len(column) != num_rows for column in columns.values()) or (ids is not None and len(ids) != num_rows):
+    if any(len(column) != num_rows for column in columns.values()) or (ids is not None and len(ids.values) != num_rows):
         raise InputError(f"{name}: its arrays must all have one entry per row.")
-    return Labelled(columns, (_row_numbers(num_rows, name) if ids is None else _id_column(ids, name),), name)
+    return Labelled(columns, (ids or _row_numbers(num_rows, name),), name)

@@ -14,10 +14,10 @@ import typer
 from graphlatent.atomic import refuse_existing, write_json
 from graphlatent.cli.labelled import Embedded, match_rows, read_embeddings, read_features, read_labels
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
-from graphlatent.cli.targets import Target, as_target
+from graphlatent.cli.targets import Target, as_target, refuse_label
 from graphlatent.data.columns import encode_column, fit_column
 from graphlatent.data.splits import Split, fold_splits, random_splits
-from graphlatent.errors import ConfigError
+from graphlatent.errors import ConfigError, RunFolderError
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.knn import knn_probe
 from graphlatent.probes.linear import linear_probe
@@ -74,7 +74,7 @@ def probe(
         representations: dict[str, Any] = {_EMBEDDINGS: rows.values[target.kept]}
         notes = _notes(target, plan, drawn, num_rows=len(place), num_unused=len(table.keys[0].values) - len(place))
         if raw is not None:
-            features, names = _raw_rows(raw, rows, leave_out=tuple(table.columns), only=_trained_on(embeddings), id_column=id_column)
+            features, names = _raw_rows(raw, rows, target, run=embeddings, id_column=id_column)
             representations[_RAW] = features[target.kept]
             notes.append(f"raw features: {len(names)} column(s): {', '.join(names)}")
         for note in notes:
@@ -151,24 +151,47 @@ def _notes(target: Target, plan: _Plan, drawn: Sequence[tuple[Split, ...]], *, n
     return notes
 
 
-def _trained_on(path: Path) -> tuple[str, ...] | None:
-    """The feature columns that a run was told to learn from; None where it was not told, or there is no run."""
+@dataclass(frozen=True)
+class _Reading:
+    """What a run was told about its node table.
+
+    Args:
+        features: the columns to learn from; None where it was not told, or there is no run.
+        label: the column that it kept out of the features; likewise.
+    """
+
+    features: tuple[str, ...] | None = None
+    label: str | None = None
+
+
+def _reading(path: Path) -> _Reading:
+    """What the run in a folder was told. Raises `RunFolderError` where its results.json does not say it as a run does."""
     if not (path / "results.json").is_file():
-        return None
-    reading = RunFolder(path).read_json("results.json").get("reading")
-    features = reading.get("features") if isinstance(reading, dict) else None
-    return None if features is None else tuple(features)
+        return _Reading()
+    reading = RunFolder(path).read_json("results.json").get("reading", {})
+    features, label = (reading.get("features"), reading.get("label")) if isinstance(reading, dict) else (reading, reading)
+    listed = features is None or (isinstance(features, list) and all(isinstance(name, str) for name in features))
+    if not isinstance(reading, dict) or not listed or not isinstance(label, str | None):
+        raise RunFolderError(
+            f"{path / 'results.json'} is damaged: its 'reading' must be an object whose 'features' are null or a list of columns and whose "
+            "'label' is null or a column. Copy the file again, or give embeddings.parquet instead of the folder."
+        )
+    return _Reading(None if features is None else tuple(features), label)
 
 
-def _raw_rows(
-    path: Path, rows: Embedded, *, leave_out: Sequence[str], only: Sequence[str] | None, id_column: str | None
-) -> tuple[Array, list[str]]:
-    """The feature columns of a node table as `graphlatent train` encodes them, float64 [M, W], and the columns' names."""
-    table = read_features(path, leave_out=leave_out, only=only, id_column=id_column, like=rows)
+def _raw_rows(path: Path, rows: Embedded, target: Target, *, run: Path, id_column: str | None) -> tuple[Array, list[str]]:
+    """The feature columns of a node table as `graphlatent train` encodes them, float64 [M, W], and the columns' names.
+
+    Neither the labels that are probed nor the label of the run are among them.
+    """
+    told = _reading(run)
+    labels = (*target.names, *(() if told.label is None else (told.label,)))
+    table = read_features(path, leave_out=labels, only=told.features, id_column=id_column, like=rows)
     place = match_rows(rows, table)
     parts = []
     for name, values in table.columns.items():
         column = fit_column(name, values[place], standardize=True)
+        refuse_label(values[place], target, name=name, where=table.name)
         code, value = encode_column(column, values[place])
         encoded = np.zeros((len(place), column.width))
         encoded[np.arange(len(place)), code] = value

@@ -69,6 +69,35 @@ def as_target(columns: Mapping[str, Array], *, where: str) -> Target:
     return Target(_classes(columns[name][kept], name, where), kept, names)
 
 
+def refuse_label(values: Array, target: Target, *, name: str, where: str) -> None:
+    """Raise where a raw column sorts the rows exactly as the labels do.
+
+    Args:
+        values: of the column, none missing [M].
+        target: what is probed.
+        name: of the column.
+        where: its table, for messages.
+
+    Raises:
+        InputError: where values and classes correspond one to one, so that the column is the label in other words.
+    """
+    column = _numbered(values[target.kept])
+    labels = target.values.T if target.several else target.values[None]
+    for label, classes in zip(target.names, labels, strict=True):
+        numbers = _numbered(classes)
+        num_classes, pairs = len(np.unique(numbers)), np.unique(np.stack([column, numbers]), axis=1)
+        if num_classes > 1 and pairs.shape[1] == num_classes == len(np.unique(column)):
+            raise InputError(
+                f"{where}: the values of column '{name}' correspond one to one to those of the label '{label}', so it is the label in "
+                "other words and no feature to compare with. Take the column out of the table given by --raw."
+            )
+
+
+def _numbered(values: Array) -> Array:
+    """For each value the number of its kind, from 0."""
+    return np.unique(values.astype(str) if values.dtype.kind == "O" else values, return_inverse=True)[1].reshape(-1)
+
+
 def _missing(values: Array) -> Array:
     if values.dtype.kind == "f":
         return np.isnan(values)
@@ -78,10 +107,13 @@ def _missing(values: Array) -> Array:
 
 
 def _classes(values: Array, name: str, where: str) -> Array:
+    _check_numbers(values, name, where)
     whole = values.dtype.kind != "f" or bool((values == np.floor(values)).all())
     if values.dtype.kind == "f" and whole:
         values = values.astype(np.int64)
-    if values.dtype.kind in "OS":
+    if values.dtype.kind == "S":
+        values = _decoded(values, name, where)
+    if values.dtype.kind == "O":
         values = values.astype(str)
     distinct = np.unique(values)
     share = f"{len(distinct)} different values in {len(values)} rows"
@@ -98,6 +130,26 @@ def _classes(values: Array, name: str, where: str) -> Array:
     if len(distinct) == 1:
         raise InputError(f"{where}: every label in column '{name}' is {str(distinct[0])!r}. A probe needs two classes or more.")
     return values
+
+
+def _check_numbers(values: Array, name: str, where: str) -> None:
+    """Raise where a number is infinite, or a whole one that 64 bits do not hold: cast, it would become another one."""
+    if values.dtype.kind not in "fu":
+        return
+    limit = 2**63  # as a float of any width it is exact
+    wrong = [value for value in np.unique(values).tolist() if not -limit <= value < limit]
+    if wrong:
+        raise InputError(
+            f"{where}: column '{name}' holds {wrong[0]!r}, and classes given as numbers must be finite and fit into 64 bits. "
+            "Write the classes as text or as smaller numbers, or leave the cell empty where a label is missing."
+        )
+
+
+def _decoded(values: Array, name: str, where: str) -> Array:
+    try:
+        return np.char.decode(values, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: column '{name}' holds bytes that are not UTF-8, {error.object!r}. Save the labels as text.") from error
 
 
 def _zeros_and_ones(values: Array, name: str, where: str) -> Array:
