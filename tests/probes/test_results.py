@@ -145,7 +145,7 @@ def test_seeds_that_say_the_same_on_shared_splits_tell_no_more_than_one(num_seed
     row = np.random.default_rng(seed).random(num_splits)
     one, many = summarize(results([row])), summarize(results([row] * num_seeds))
     assert (many.low, many.high) == pytest.approx((one.low, one.high))
-    alike = summarize(results([row] * num_seeds, shared=False))  # what splits of their own never differ by is not there
+    alike = summarize(results([row] * num_seeds, shared=False))  # seeds with splits of their own are only told apart by their means
     assert (alike.low, alike.high) == pytest.approx((one.mean, one.mean))
 
 
