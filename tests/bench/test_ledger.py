@@ -11,8 +11,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from graphlatent.bench.differences import by_seed
 from graphlatent.bench.ledger import Record, read_ledger, read_record, record_path, results_of, surroundings, write_record
+from graphlatent.cli.app import app
 from graphlatent.errors import InputError
 from graphlatent.probes.results import Choice, ProbeResult
 
@@ -130,10 +133,75 @@ class TestDamage:
         with pytest.raises(InputError, match=rf"is not a record of the ledger \({why}\)"):
             read_record(path)
 
-    @pytest.mark.parametrize("changed", [{"seed": "one"}, {"seed": None}, {"about": 3}, {"training": "long"}, {"results": None}])
+    @pytest.mark.parametrize("changed", [{"about": 3}, {"training": "long"}, {"results": None}, {"seed": True}, {"seed": 1.5}])
     def test_a_value_of_another_type(self, tmp_path, changed):
         with pytest.raises(InputError, match="is not a record of the ledger"):
             read_record(write(tmp_path, **changed))
+
+    @pytest.mark.parametrize(
+        ("changed", "why"),
+        [
+            ({"cell": 5}, "cell must be text, got 5"),
+            ({"row": None}, "row must be text, got None"),
+            ({"seed": "one"}, "seed must be an integer, got 'one'"),
+            ({"seed": None}, "seed must be an integer, got None"),
+            ({"results": {"a": {**result(0.5).to_dict(), "selection": 5}}}, "selection must be text, got 5"),
+            ({"results": {"a": {**result(0.5).to_dict(), "metric": []}}}, "metric must be text, got []"),
+            ({"results": {"a": {**result(0.5).to_dict(), "splits": None}}}, "splits must be text, got None"),
+            (
+                {"results": {"a": {**result(0.5).to_dict(), "others": {"f": "x"}}}},
+                "f must be one number for each of the 1 scores, got ['x']",
+            ),
+            (
+                {"results": {"a": {**result(0.5).to_dict(), "others": {"f": [1, 0]}}}},
+                "f must be one number for each of the 1 scores, got [1, 0]",
+            ),
+        ],
+    )
+    def test_words_and_numbers_that_are_none(self, tmp_path, changed, why):
+        path = write(tmp_path, **changed)
+        message = f"{path} is not a record of the ledger (ValueError: {why}). Delete it and run its cell again."
+        with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+            read_ledger(tmp_path)
+        result = CliRunner().invoke(app, ["bench", "table", "1", "--results", str(tmp_path), "--data", str(tmp_path)])
+        assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
+
+    def test_nested_thousands_deep(self, tmp_path):
+        path = tmp_path / "paper-0.json"
+        path.write_text("[" * 100_000)
+        with pytest.raises(InputError, match=r"is not a record of the ledger \(RecursionError: "):
+            read_record(path)
+
+
+class TestRecipes:
+    MESSAGE = (
+        "The seeds of table1/MUTAG, row 'paper', were measured with different recipes, so they cannot be averaged: seeds 0, 2 with recipe "
+        "abc; 1 with recipe def. Run the cell again with all of these seeds: what was measured with another recipe is then measured anew."
+    )
+
+    def ledger(self, root: Path, *recipes: str | None) -> list[Record]:
+        for seed, recipe in enumerate(recipes):
+            write_record(root, replace(record(seed=seed), about={} if recipe is None else {"recipe": recipe}))
+        return read_ledger(root)
+
+    @pytest.mark.parametrize("gather", [results_of, by_seed])
+    def test_seeds_of_different_recipes_are_not_gathered(self, tmp_path, gather):
+        records = self.ledger(tmp_path, "abc", "def", "abc", None)
+        with pytest.raises(InputError, match=f"^{re.escape(self.MESSAGE)}$"):
+            gather(records, cell="table1/MUTAG", row="paper", result="linear/validation")
+        assert len(gather(records, cell="table1/MUTAG", row="paper", result="linear/fixed")) == 0  # none of them has it
+        assert len(gather([records[0], records[2]], cell="table1/MUTAG", row="paper", result="linear/validation")) == 2
+
+    @pytest.mark.parametrize("gather", [results_of, by_seed])
+    def test_no_recipe_goes_with_any(self, tmp_path, gather):
+        records = [*self.ledger(tmp_path, None, "abc", None, "abc"), replace(record(row="raw"), about={"recipe": "def"})]
+        assert len(gather(records, cell="table1/MUTAG", row="paper", result="linear/validation")) == 4
+
+    @pytest.mark.parametrize("command", [["table", "1"], ["compare", "table1/MUTAG:paper", "table1/MUTAG:paper"]])
+    def test_on_the_command_line(self, tmp_path, command):
+        self.ledger(tmp_path, "abc", "def", "abc")
+        result = CliRunner().invoke(app, ["bench", *command, "--results", str(tmp_path)])
+        assert (result.exit_code, result.stderr) == (2, f"error: {self.MESSAGE}\n")
 
 
 def test_surroundings_say_with_what_on_what_and_when():

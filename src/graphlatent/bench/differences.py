@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphlatent.bench.ledger import Record
+from graphlatent.bench.ledger import Record, records_of
 from graphlatent.bench.recipe import load_recipe
 from graphlatent.bench.recipe_files import packaged
 from graphlatent.errors import ConfigError, InputError
@@ -83,8 +83,8 @@ class Comparison:
 
 
 def by_seed(records: Sequence[Record], *, cell: str, row: str, result: str) -> dict[int, ProbeResult]:
-    """One result per seed, ascending; empty where it was not measured."""
-    found = {r.seed: r.results[result] for r in records if r.cell == cell and r.row == row and result in r.results}
+    """One result per seed, ascending; empty where it was not measured. Raises `InputError` where seeds have different recipes."""
+    found = {record.seed: record.results[result] for record in records_of(records, cell=cell, row=row, result=result)}
     return dict(sorted(found.items()))
 
 

@@ -67,8 +67,11 @@ def read_record(path: Path) -> Record:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         results = {name: _result(each) for name, each in values["results"].items()}
-        return Record(values["cell"], values["row"], int(values["seed"]), results, dict(values["about"]), dict(values["training"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if type(values["seed"]) is not int:
+            raise ValueError(f"seed must be an integer, got {values['seed']!r}")
+        cell, row = _text(values, "cell"), _text(values, "row")
+        return Record(cell, row, values["seed"], results, dict(values["about"]), dict(values["training"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
         raise InputError(f"{path} is not a record of the ledger ({why}). Delete it and run its cell again.") from error
 
@@ -89,8 +92,28 @@ def read_ledger(root: Path, cells: Iterable[str] | None = None) -> list[Record]:
 
 
 def results_of(records: Sequence[Record], *, cell: str, row: str, result: str) -> list[ProbeResult]:
-    """One result per seed, in their order; empty where it was not measured."""
-    return [r.results[result] for r in records if r.cell == cell and r.row == row and result in r.results]
+    """One result per seed, in their order; empty where it was not measured. Raises `InputError` as `records_of` does."""
+    return [record.results[result] for record in records_of(records, cell=cell, row=row, result=result)]
+
+
+def records_of(records: Sequence[Record], *, cell: str, row: str, result: str) -> list[Record]:
+    """The records of a row that hold a result, in their order. Those that do not say their recipe go with any.
+
+    Raises:
+        InputError: where they were measured with different recipes, so that their mean would be of no recipe at all.
+    """
+    found = [record for record in records if record.cell == cell and record.row == row and result in record.results]
+    seeds: dict[str, list[int]] = {}
+    for record in found:
+        if record.about.get("recipe") is not None:
+            seeds.setdefault(str(record.about["recipe"]), []).append(record.seed)
+    if len(seeds) > 1:
+        listed = "; ".join(f"{', '.join(map(str, sorted(of)))} with recipe {recipe}" for recipe, of in seeds.items())
+        raise InputError(
+            f"The seeds of {cell}, row '{row}', were measured with different recipes, so they cannot be averaged: seeds {listed}. Run the "
+            "cell again with all of these seeds: what was measured with another recipe is then measured anew."
+        )
+    return found
 
 
 def surroundings(device: torch.device) -> dict[str, Any]:
@@ -113,12 +136,24 @@ def _plain(result: ProbeResult) -> dict[str, Any]:
 
 
 def _result(values: Mapping[str, Any]) -> ProbeResult:
-    """The result that `_plain` wrote. Raises `ValueError` where its scores are none."""
+    """The result that `_plain` wrote. Raises `ValueError` where its scores or words are none."""
+    for key in ("selection", "metric", "splits"):
+        _text(values, key)
     choices = [{**each, "val_score": math.nan if each["val_score"] is None else each["val_score"]} for each in values["choices"]]
     result = ProbeResult.from_dict({**values, "choices": choices})
     if not result.scores or not all(type(score) in (int, float) and 0 <= score <= 1 for score in result.scores):
         raise ValueError(f"scores must be one or more numbers from 0 to 1, got {list(result.scores)}")
+    for name, scores in result.others.items():
+        if len(scores) != len(result.scores) or not all(type(score) in (int, float) for score in scores):
+            raise ValueError(f"{name} must be one number for each of the {len(result.scores)} scores, got {list(scores)}")
     return result
+
+
+def _text(values: Mapping[str, Any], key: str) -> str:
+    value = values[key]
+    if not isinstance(value, str):
+        raise ValueError(f"{key} must be text, got {value!r}")
+    return value
 
 
 def _commit() -> str:
