@@ -32,6 +32,11 @@ def records() -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for pattern in ("step_node-*.json", "step_graph-*.json") for path in sorted(RESULTS.glob(pattern))]
 
 
+def machine(record: dict[str, Any]) -> str:
+    """The hardware in short."""
+    return "2 CPU cores" if record["hardware"].endswith("2 threads") else str(record["hardware"])
+
+
 def full_table() -> str:
     """Every measurement in full."""
     lines = [
@@ -65,11 +70,11 @@ def short_table() -> str:
     cells: dict[str, dict[str, str]] = {}
     machines: list[str] = []
     for record in records():
-        machine = "2 CPU cores" if record["hardware"].endswith("2 threads") else record["hardware"]
-        machines += [machine] if machine not in machines else []
+        where = machine(record)
+        machines += [where] if where not in machines else []
         for name, found in record["shapes"].items():
             general, fast = (milliseconds(found[way]["seconds"]) for way in ("general", "fast"))
-            cells.setdefault(name, {})[machine] = f"{general} → {fast}, **{found['ratio']:.1f}x**"
+            cells.setdefault(name, {})[where] = f"{general} → {fast}, **{found['ratio']:.1f}x**"
     lines = [f"| | {' | '.join(machines)} |", "|---" * (len(machines) + 1) + "|"]
     lines += [f"| {TITLES[n]} | {' | '.join(cells[n].get(m, '') for m in machines)} |" for n in TITLES if n in cells]
     return "\n".join(lines)
@@ -99,6 +104,28 @@ def precision_table() -> str:
     return "\n".join(lines)
 
 
+def memory_line() -> str:
+    """README's sentence on memory."""
+    said = []
+    for record in records():
+        if "physics" in record["shapes"]:
+            ways = [gibibytes(record["shapes"]["physics"][way]["peak_bytes"]) for way in ("general", "fast")]
+            said.append(f"from {ways[0]} to {ways[1]} GiB on {machine(record)}")
+    return f"Peak memory of a step on the Physics shape falls {', '.join(said)}."
+
+
+def probes_table() -> str:
+    """The nested cross-validation of the linear SVM, beside scikit-learn's grid search."""
+    record = json.loads((RESULTS / "probes.json").read_text())
+    lines = [f"| {record['hardware']}, {record['date']} | rows x columns | ours | scikit-learn | ratio | accuracy, ours / theirs |"]
+    lines.append("|---" * 6 + "|")
+    for run in record["runs"]:
+        times = f"{run['seconds']:.2f} s | {run['sklearn_seconds']:.2f} s | {run['ratio']:.1f}"
+        scores = f"{100 * run['accuracy']:.1f} / {100 * run['sklearn_accuracy']:.1f}"
+        lines.append(f"| {run['set']} | {run['rows']} x {run['columns']} | {times} | {scores} |")
+    return "\n".join(lines)
+
+
 def milliseconds(seconds: float) -> str:
     """Three digits: 1.51 ms, 638 ms, 8.18 s."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
@@ -115,6 +142,8 @@ TABLES = {
     "profiles": profile_table,
     "forms": forms_table,
     "precisions": precision_table,
+    "memory": memory_line,
+    "probes": probes_table,
 }
 PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
 

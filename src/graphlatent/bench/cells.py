@@ -52,7 +52,7 @@ def score(summary: Summary) -> str:
 
 
 def points(share: float) -> str:
-    """A difference of shares in points, with its sign: "+1.23". With one decimal an interval that just holds 0 may look as if it did not."""
+    """A difference of shares in points, with its sign: "+1.23". With one decimal, one that just holds 0 may look as if it did not."""
     return f"{round(100 * share, 2) + 0.0:+.2f}"  # adding 0.0 makes -0.0 positive
 
 
