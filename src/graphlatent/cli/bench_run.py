@@ -17,8 +17,10 @@ from graphlatent.bench.recipe import ROWS, Recipe, load_recipe, read_recipe
 from graphlatent.bench.runner import Event, run_cells
 from graphlatent.bench.tables import TITLES, recipes_of
 from graphlatent.cli.output import Debug, Json, Output, Quiet, speaking
-from graphlatent.errors import ConfigError, bad_argument
+from graphlatent.errors import ConfigError, InputError, bad_argument
+from graphlatent.estimator import pick_device
 
+MOST_SEEDS = 1_000
 STATES = {"done": "done", "skipped": "skipped", "missing": "without data", "failed": "failed"}
 
 
@@ -38,20 +40,28 @@ def run_rows(
 ) -> None:
     """Measure cells of the paper's tables. What is measured already is skipped, so a stopped run goes on."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
-        recipes = _recipes(cells or [], tables or [])
-        chosen = None if rows is None else [row.strip() for row in rows.split(",") if row.strip()]
-        number, total = count(1), len(parsed_seeds(seeds)) * sum(row in (chosen or ROWS) for recipe in recipes for row in recipe.rows)
+        recipes, which = _recipes(cells or [], tables or []), parsed_seeds(seeds)
+        chosen = None if rows is None else _rows(rows, recipes)
+        number, total = count(1), len(which) * sum(row in (chosen or ROWS) for recipe in recipes for row in recipe.rows)
+        _refuse_file(results)
+        for each in (device, probe_device or device):
+            pick_device(each)  # refused here, before any process starts
+
+        def on_event(event: Event) -> None:
+            _check_data(event, data)
+            _tell(output, event, next(number), total)
+
         events = run_cells(
             recipes,
-            seeds=parsed_seeds(seeds),
+            seeds=which,
             rows=chosen,
             ledger=results,
             data=data,
             device=device,
             probe_device=probe_device,
             jobs=jobs,
-            command=_command(cells or [], tables or [], rows=rows, seeds=seeds, device=device),
-            on_event=lambda event: _tell(output, event, next(number), total),
+            command=_command(cells or [], tables or [], rows=rows, seeds=seeds, device=device, probe_device=probe_device),
+            on_event=on_event,
         )
         found = Counter(event.state for event in events)
         missing = sorted({event.text for event in events if event.state == "missing"})
@@ -62,16 +72,51 @@ def run_rows(
 
 
 def parsed_seeds(text: str) -> list[int]:
-    """The seeds that a text means, each once, in its order: "5" is the first five, "0-4" and "0,2,7" are those."""
-    if re.fullmatch(r"\s*[1-9]\d*\s*", text):
-        return list(range(int(text)))
+    """The seeds that a text means, each once, in its order: "5" is the first five, "0-4" and "0,2,7" are those.
+
+    Raises:
+        ConfigError: where it means none, or more than `MOST_SEEDS`.
+    """
     found: dict[int, None] = {}
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+    how_many = re.fullmatch(r"\s*([1-9]\d{,17})\s*", text)
+    for part in [f"0-{int(how_many[1]) - 1}"] if how_many else text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,18})(?:-(\d{1,18}))?\s*", part)
         if match is None or int(match[2] or match[1]) < int(match[1]):
             raise bad_argument("--seeds", owner="bench run", allowed="how many, such as 5, or which, such as 0-4 or 0,2,7", got=text)
-        found |= dict.fromkeys(range(int(match[1]), int(match[2] or match[1]) + 1))
+        part_of = range(int(match[1]), int(match[2] or match[1]) + 1)
+        if len(part_of) <= MOST_SEEDS:  # a larger one is not even built
+            found |= dict.fromkeys(part_of)
+        if max(len(part_of), len(found)) > MOST_SEEDS:
+            raise bad_argument("--seeds", owner="bench run", allowed=f"{MOST_SEEDS:,} seeds at most", got=text)
     return list(found)
+
+
+def _rows(text: str, recipes: Sequence[Recipe]) -> list[str]:
+    """The rows that a text names. Raises `ConfigError` where it names none, or one that no cell has."""
+    chosen = [row.strip() for row in text.split(",") if row.strip()]
+    known = [row for row in ROWS if any(row in recipe.rows for recipe in recipes)]
+    if not chosen:
+        raise bad_argument("--rows", owner="bench run", allowed=f"one or more of {tuple(known)}, separated by commas", got=text)
+    lacking = [row for row in chosen if row in ROWS and row not in known]  # names of no row at all are refused by the runner
+    if lacking:
+        raise ConfigError(f"None of the named cells has the row(s) {', '.join(lacking)} of --rows. They have: {', '.join(known)}.")
+    return chosen
+
+
+def _refuse_file(results: Path) -> None:
+    """Raise where no folder of records can be at the path, or be made there."""
+    there = next((path for path in (results, *results.parents) if path.exists()), None)
+    if there is not None and not there.is_dir():
+        raise ConfigError(f"--results must be a folder of records, and {there} is a file. Name another folder; it is made where it is not.")
+
+
+def _check_data(event: Event, data: Path | None) -> None:
+    """Raise where a row lacks its data because there is no such folder. Rows on made-up graphs, or measured before, need none."""
+    if event.state == "missing" and data is not None and not data.is_dir():
+        raise InputError(
+            f"There is no folder {data}, so {event.cell} cannot be measured. Give the folder of the data sets by --data, or leave it out "
+            "to use GRAPHLATENT_DATA."
+        )
 
 
 def _recipes(cells: Sequence[str], tables: Sequence[str]) -> list[Recipe]:
@@ -79,7 +124,12 @@ def _recipes(cells: Sequence[str], tables: Sequence[str]) -> list[Recipe]:
     for table in tables:
         if table not in TITLES:
             raise bad_argument("--table", owner="bench run", allowed=f"one of {tuple(TITLES)}", got=table)
-    named = [read_recipe(cell) if cell.endswith(".toml") else load_recipe(cell) for cell in cells]
+    own: dict[str, str] = {}
+    for cell in dict.fromkeys(cell for cell in cells if cell.endswith(".toml")):
+        same = own.setdefault(Path(cell).stem, cell)
+        if Path(same).resolve() != Path(cell).resolve():
+            raise ConfigError(f"{same} and {cell} have the same name, so their records would be the same files. Rename one of them.")
+    named = [_own_recipe(cell) if cell.endswith(".toml") else load_recipe(cell) for cell in cells]
     recipes = {recipe.name: recipe for recipe in [*named, *(recipe for table in tables for recipe in recipes_of(table))]}
     if not recipes:
         raise ConfigError(
@@ -88,10 +138,20 @@ def _recipes(cells: Sequence[str], tables: Sequence[str]) -> list[Recipe]:
     return list(recipes.values())
 
 
-def _command(cells: Sequence[str], tables: Sequence[str], *, rows: str | None, seeds: str, device: str) -> str:
+def _own_recipe(path: str) -> Recipe:
+    try:
+        return read_recipe(path)
+    except RecursionError as error:
+        raise ConfigError(f"{path} is nested too deeply to be a recipe. Write its tables and lists without nesting.") from error
+
+
+def _command(
+    cells: Sequence[str], tables: Sequence[str], *, rows: str | None, seeds: str, device: str, probe_device: str | None = None
+) -> str:
     """What to type to measure the same again, wherever data and records are kept."""
     options = [word for table in tables for word in ("--table", table)] + (["--rows", rows] if rows is not None else [])
-    return shlex.join(["graphlatent", "bench", "run", *cells, *options, "--seeds", seeds, "--device", device])
+    probed = [] if probe_device is None else ["--probe-device", probe_device]
+    return shlex.join(["graphlatent", "bench", "run", *cells, *options, "--seeds", seeds, "--device", device, *probed])
 
 
 def _tell(output: Output, event: Event, number: int, total: int) -> None:
