@@ -107,9 +107,8 @@ class TestCompare:
         assert found.seeds == (0, 1) and found.only_one == () and found.metric == "accuracy"
         assert found.first_means == pytest.approx((0.85, 0.75)) and found.second_means == pytest.approx((0.7, 0.65))
         assert found.difference.mean == pytest.approx(0.125)
-        # variances of the mean: 0.0125 / 2 of splits with 2 degrees of freedom, 0.00125 / 2 of seeds with 1
-        total, freedom = 0.006875, 0.006875**2 / (0.00625**2 / 2 + 0.000625**2)
-        assert found.difference.low == pytest.approx(0.125 - stats.t.ppf(0.975, freedom) * math.sqrt(total))
+        # each seed has splits of its own: variance of the mean 0.00125 / 2 of seeds, with 1 degree of freedom
+        assert found.difference.low == pytest.approx(0.125 - stats.t.ppf(0.975, 1) * math.sqrt(0.000625))
         assert not found.excludes_zero
         assert found.words == "The interval includes 0: it is not shown which of table1/MUTAG:paper and table1/MUTAG:random scores higher."
 
