@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +22,7 @@ from torch import Tensor
 from graphlatent.errors import GraphLatentWarning, InputError, bad_argument, missing_package
 from graphlatent.probes.design import PREPROCESSING, Preprocessing
 from graphlatent.probes.knn import Rows, double_rows, nearest_rows
+from graphlatent.probes.results import ScoresBySeed
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Method: TypeAlias = Literal["kmeans", "spectral"]
@@ -34,7 +35,7 @@ _SPARE = 4  # further vectors beside the wanted ones, which make those converge 
 
 
 @dataclass(frozen=True)
-class ClusterResult:
+class ClusterResult(ScoresBySeed):
     """How well clusters and classes agree, seed by seed. All scores are 1 for perfect agreement.
 
     Args:
@@ -54,20 +55,7 @@ class ClusterResult:
     num_clusters: int
     seeds: tuple[int, ...]
     selection: str = SELECTION
-
-    @property
-    def mean(self) -> dict[str, float]:
-        """Mean of each score over the seeds, by name: "nmi", "ari", "acc"."""
-        return {name: float(np.mean(getattr(self, name))) for name in SCORES}
-
-    @property
-    def std(self) -> dict[str, float]:
-        """Standard deviation of each score over the seeds (divided by their number, as benchmark tables do)."""
-        return {name: float(np.std(getattr(self, name))) for name in SCORES}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
+    names: ClassVar[tuple[str, ...]] = ("nmi", "ari", "acc")
 
 
 def cluster_probe(

@@ -8,8 +8,8 @@ Legend: M rows, D columns, K communities.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,7 @@ from graphlatent.errors import InputError, bad_argument
 from graphlatent.probes.clustering import cluster_rows, scaled_rows
 from graphlatent.probes.design import PREPROCESSING, Preprocessing
 from graphlatent.probes.knn import double_rows
+from graphlatent.probes.results import ScoresBySeed
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -29,7 +30,7 @@ _BLOCK = 2**22  # pairs of rows looked at together
 
 
 @dataclass(frozen=True)
-class CommunityResult:
+class CommunityResult(ScoresBySeed):
     """How well true and found communities agree, seed by seed. All scores are 1 for perfect agreement.
 
     Args:
@@ -49,20 +50,7 @@ class CommunityResult:
     num_communities: int
     seeds: tuple[int, ...]
     selection: str = SELECTION
-
-    @property
-    def mean(self) -> dict[str, float]:
-        """Mean of each score over the seeds, by name: "nmi", "f1", "omega"."""
-        return {name: float(np.mean(getattr(self, name))) for name in SCORES}
-
-    @property
-    def std(self) -> dict[str, float]:
-        """Standard deviation of each score over the seeds (divided by their number, as benchmark tables do)."""
-        return {name: float(np.std(getattr(self, name))) for name in SCORES}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
+    names: ClassVar[tuple[str, ...]] = ("nmi", "f1", "omega")
 
 
 def community_probe(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -72,6 +72,26 @@ class ProbeResult:
         choices = tuple(Choice(**choice) for choice in values["choices"])
         others = {name: tuple(scores) for name, scores in values["others"].items()}
         return cls(tuple(values["scores"]), choices, values["selection"], values["metric"], others, values["splits"])
+
+
+class ScoresBySeed:
+    """What results with one value per seed share: a dataclass whose fields `names` are tuples of scores."""
+
+    names: ClassVar[tuple[str, ...]]
+
+    @property
+    def mean(self) -> dict[str, float]:
+        """Mean of each score over the seeds, by name."""
+        return {name: float(np.mean(getattr(self, name))) for name in self.names}
+
+    @property
+    def std(self) -> dict[str, float]:
+        """Standard deviation of each score over the seeds (divided by their number, as benchmark tables do)."""
+        return {name: float(np.std(getattr(self, name))) for name in self.names}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
 
 
 @dataclass(frozen=True)
