@@ -24,6 +24,8 @@ from graphlatent.data.splits import random_splits
 from graphlatent.errors import ConfigError
 from standins import tiny, write_flickr, write_mutag, write_photo, write_ppi
 
+pytestmark = pytest.mark.slow
+
 NODE, GRAPH, PLAIN, FLICKR, PPI = "table2/Photo", "table1/MUTAG", "table10/Photo-plain", "table2/Flickr", "table2/PPI"
 BEFORE, STANDS = "measured before", "nothing random in it: seed 0 stands for all"
 

@@ -17,6 +17,8 @@ from graphlatent.probes.results import ProbeResult
 from one_by_one import candidates, fixed, measurement, probed
 from standins import tiny, write_flickr, write_mutag, write_photo, write_ppi
 
+pytestmark = pytest.mark.slow
+
 NODE, GRAPH, FLICKR, PPI = "table2/Photo", "table1/MUTAG", "table2/Flickr", "table2/PPI"
 
 
