@@ -22,6 +22,7 @@ from graphlatent.bench.recipe import ROWS, Recipe
 from graphlatent.bench.runner import Event, run_cells
 from graphlatent.data.splits import random_splits
 from graphlatent.errors import ConfigError
+from graphlatent.estimator import LaGraphEstimator
 from standins import tiny, write_flickr, write_mutag, write_photo, write_ppi
 
 pytestmark = pytest.mark.slow
@@ -254,15 +255,13 @@ class TestFailures:
 
 class TestSharing:
     def test_cells_of_one_set_share_data_and_trainings(self, run, loaded, monkeypatch, tmp_path):
-        from graphlatent.bench import measure
+        trained, snapshots = [], LaGraphEstimator.snapshots
 
-        trained, snapshots = [], measure._snapshots
-
-        def counted(estimator, material, epochs):
+        def counted(estimator, graph, *, epochs):
             trained.append(list(epochs))
-            return snapshots(estimator, material, epochs)
+            return snapshots(estimator, graph, epochs=epochs)
 
-        monkeypatch.setattr(measure, "_snapshots", counted)
+        monkeypatch.setattr(LaGraphEstimator, "snapshots", counted)
         events = run(quick(NODE, "paper"), quick(GRAPH, "propagated"), quick(PLAIN, "paper"))
         assert [event.cell for event in events] == [NODE, PLAIN, GRAPH]  # together, whatever stands between them
         assert loaded == [NODE, GRAPH] and trained == [[1, 3, 6]]

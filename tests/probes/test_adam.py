@@ -54,7 +54,7 @@ def slow_probe(rows, labels, split, *, epochs, weight_decay, lr=0.01, seed=0):
     return given[split.val], given[split.test]
 
 
-def same(found, expected):
+def assert_same(found, expected):
     for one, other in zip(found, expected, strict=True):
         assert one.choice == other.choice
         np.testing.assert_array_equal(one.predicted, other.predicted)
@@ -94,7 +94,7 @@ def test_rows_are_taken_as_they_are_in_any_form():
     splits = halves(240)
     expected = answers(rows, labels, splits)
     for form in (torch.from_numpy(rows), sparse, rows.astype(np.float64)):
-        same(answers(form, labels, splits), expected)
+        assert_same(answers(form, labels, splits), expected)
     moved = answers(rows + 5, labels, splits)
     assert any((a.predicted != b.predicted).any() for a, b in zip(moved, expected, strict=True))  # nothing is centred
 
@@ -105,7 +105,7 @@ def test_candidates_do_not_see_each_other():
     both = adam_answers({"a": rows, "b": -rows[:, :3]}, protocol, **HOW)
     assert list(both) == ["a", "b"] and not protocol.opened
     for name, alone in (("a", rows), ("b", -rows[:, :3])):
-        same(both[name], adam_answers({name: alone}, protocol, **HOW)[name])
+        assert_same(both[name], adam_answers({name: alone}, protocol, **HOW)[name])
 
 
 # --- splits do not see each other ---
@@ -117,15 +117,15 @@ def test_several_splits_are_each_alone(seed, num_classes):
     """Also where classes are so many that splits of a few rows miss different ones."""
     rows, labels = blobs(num_rows=60, num_classes=num_classes, seed=seed)
     splits = halves(60, num_splits=5, train=0.2, seed=seed)
-    same(answers(rows, labels, splits, seed=seed), [answers(rows, labels, [split], seed=seed)[0] for split in splits])
+    assert_same(answers(rows, labels, splits, seed=seed), [answers(rows, labels, [split], seed=seed)[0] for split in splits])
 
 
 def test_splits_of_different_sizes():
     rows, labels = blobs()
     splits = [*halves(240), *halves(240, train=0.1), *halves(240)[:1]]
     found = answers(rows, labels, splits)
-    same(found, [answers(rows, labels, [split])[0] for split in splits])
-    same(found[-1:], found[:1])
+    assert_same(found, [answers(rows, labels, [split])[0] for split in splits])
+    assert_same(found[-1:], found[:1])
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3])
@@ -141,7 +141,7 @@ def test_chunks_change_nothing(monkeypatch, at_once):
 
     monkeypatch.setattr(adam, "_trained", counted)
     monkeypatch.setattr(adam, "_ROOM", at_once * 72 * 6)  # 72 training rows of 6 columns
-    same(answers(rows, labels, splits), expected)
+    assert_same(answers(rows, labels, splits), expected)
     assert sizes == {1: [1] * 5, 2: [2, 2, 1], 3: [3, 2]}[at_once]
 
 
@@ -157,7 +157,7 @@ def test_a_class_missing_from_training_is_never_answered():
     splits = [split(0, 1), split(0, 1, 2), split(2, 1), split(1)]
     found = answers(rows, labels, splits, epochs=30)
     assert [sorted(set(each.predicted.tolist())) for each in found] == [sorted(set(labels[s.train].tolist())) for s in splits]
-    same(found, [answers(rows, labels, [each], epochs=30)[0] for each in splits])
+    assert_same(found, [answers(rows, labels, [each], epochs=30)[0] for each in splits])
 
 
 def test_test_labels_change_nothing():
@@ -166,7 +166,7 @@ def test_test_labels_change_nothing():
     permuted = labels.copy()
     permuted[splits[0].test] = np.random.default_rng(1).permutation(labels[splits[0].test])
     first, second = answers(rows, labels, splits), answers(rows, permuted, splits)
-    same(first[:1], second[:1])
+    assert_same(first[:1], second[:1])
     assert (first[1].predicted != second[1].predicted).any()  # they are training labels of the other split
 
 

@@ -8,7 +8,7 @@ learning rate, alpha and epochs chosen per split out of a grid that starts at no
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, TypeAlias
@@ -97,7 +97,7 @@ class Measurement:
         else:
             candidates = {"A^2 X": propagated_features(graph, level=level)}
             candidates["X, AX, A^2 X"] = propagated_features(graph, level=level, concat=True)
-        found = {name: self._linear(row, name, rows) for name, rows in candidates.items()}
+        found = {name: self._linear(row, name, lambda rows=rows: rows) for name, rows in candidates.items()}  # type: ignore[misc]
         results = {"linear/validation": self._final(best_on_validation(found), self._words(recipe, len(found) > 1))}
         if row == "raw" and self.material.labels.ndim == 2:
             results["zeros/fixed"] = self._zeros()
@@ -173,44 +173,41 @@ class Measurement:
 
     # -- probes ----------------------------------------------------------------------------------------------------
 
-    def _linear_of(self, settings: NodeSettings | GraphSettings, epoch: int, kind: str) -> tuple[Answer, ...]:
-        key = ("linear", _key(settings, self.seed), _name(epoch, kind))
-        if key not in self.answered:
-            self.answered[key] = self._linear(key[1], key[2], self._representation(settings, epoch, kind))
-        return self.answered[key]
-
-    def _linear(self, key: str, name: str, rows: Any) -> tuple[Answer, ...]:
-        memo = ("linear", key, name)
+    def _once(self, probe: str, key: str, name: str, probed: Callable[[], tuple[Answer, ...]]) -> tuple[Answer, ...]:
+        """The answers of a probe to one candidate, made the first time they are asked for."""
+        memo = (probe, key, name)
         if memo not in self.answered:
+            self.answered[memo] = probed()
+        return self.answered[memo]
+
+    def _linear_of(self, settings: NodeSettings | GraphSettings, epoch: int, kind: str) -> tuple[Answer, ...]:
+        return self._linear(_key(settings, self.seed), _name(epoch, kind), lambda: self._representation(settings, epoch, kind))
+
+    def _linear(self, key: str, name: str, rows: Callable[[], Any]) -> tuple[Answer, ...]:
+        def probed() -> tuple[Answer, ...]:
             protocol = self.material.protocol(self.seed)
             if self.material.splits is None:
                 settings = checked_settings(SVM_STRENGTHS, SVM_PREPROCESSING, owner="bench")
-                found = svm_answers({name: rows}, protocol, settings=settings, seed=self.seed, device=self.probe_device)
-            else:
-                settings = checked_settings(STRENGTHS, PREPROCESSING, owner="bench")
-                found = linear_answers({name: rows}, protocol, settings=settings, device=self.probe_device)
-            self.answered[memo] = found[name]
-        return self.answered[memo]
+                return svm_answers({name: rows()}, protocol, settings=settings, seed=self.seed, device=self.probe_device)[name]
+            settings = checked_settings(STRENGTHS, PREPROCESSING, owner="bench")
+            return linear_answers({name: rows()}, protocol, settings=settings, device=self.probe_device)[name]
+
+        return self._once("linear", key, name, probed)
 
     def _adam_of(self, recipe: Recipe, settings: NodeSettings | GraphSettings, epoch: int, kind: str) -> tuple[Answer, ...]:
-        how = recipe.evaluation
-        memo = (f"adam {how.probe_epochs} {how.probe_weight_decay}", _key(settings, self.seed), _name(epoch, kind))
-        if memo not in self.answered:
-            rows = {memo[2]: self._representation(settings, epoch, kind)}
-            assert how.probe_epochs is not None
-            assert how.probe_weight_decay is not None
-            protocol = self.material.protocol(self.seed)
-            found = adam_answers(
-                rows, protocol, epochs=how.probe_epochs, weight_decay=how.probe_weight_decay, seed=self.seed, device=self.probe_device
-            )
-            self.answered[memo] = found[memo[2]]
-        return self.answered[memo]
+        epochs, decay, name = recipe.evaluation.probe_epochs, recipe.evaluation.probe_weight_decay, _name(epoch, kind)
+        assert epochs is not None
+        assert decay is not None
+
+        def probed() -> tuple[Answer, ...]:
+            rows, protocol = {name: self._representation(settings, epoch, kind)}, self.material.protocol(self.seed)
+            return adam_answers(rows, protocol, epochs=epochs, weight_decay=decay, seed=self.seed, device=self.probe_device)[name]
+
+        return self._once(f"adam {epochs} {decay}", _key(settings, self.seed), name, probed)
 
     def _rbf_of(self, key: str, name: str, rows: Mapping[str, Any], *, preprocessing: Sequence[Preprocessing]) -> tuple[Answer, ...]:
-        memo = ("rbf", key, name)
-        if memo not in self.answered:
-            self.answered[memo] = self._rbf_answers(rows, [name] * len(self.material.protocol(self.seed).splits), preprocessing)
-        return self.answered[memo]
+        names = [name] * len(self.material.protocol(self.seed).splits)
+        return self._once("rbf", key, name, lambda: self._rbf_answers(rows, names, preprocessing))
 
     def _rbf_answers(self, rows: Mapping[str, Any], names: Sequence[str], preprocessing: Sequence[Preprocessing]) -> tuple[Answer, ...]:
         parts = self.material.protocol(self.seed).visible()
@@ -256,7 +253,7 @@ class Measurement:
         estimator = _estimator(settings, seed=self.seed, device=self.device)
         found: dict[int, Any] = {}
         last = None
-        for epoch, then in _snapshots(estimator, self.material, epochs):
+        for epoch, then in estimator.snapshots(self.material.seen, epochs=sorted(epochs)):
             found[epoch], last = then.transform(self.material.graph), then
         self.embedded.setdefault(key, {}).update(found)
         loss = last.history_.loss if last is not None else []
@@ -265,10 +262,6 @@ class Measurement:
         self.training[key] = {"epochs": len(loss), "last_loss": loss[-1] if loss else None, "seconds": round(time.monotonic() - began, 2)}
         if self.device.type == "cuda":
             self.training[key]["peak_memory_mb"] = round(torch.cuda.max_memory_allocated(self.device) / 2**20)
-
-
-def _snapshots(estimator: LaGraphEstimator, material: Material, epochs: Sequence[int]) -> Iterator[tuple[int, LaGraphEstimator]]:
-    yield from estimator.snapshots(material.seen, epochs=sorted(epochs))
 
 
 def _estimator(settings: NodeSettings | GraphSettings, *, seed: int, device: torch.device) -> LaGraphEstimator:
