@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -232,8 +233,13 @@ class Measurement:
         rows = self.embedded[_key(settings, self.seed)][epoch]
         if kind == PLAIN:
             return rows
+        return torch.cat([torch.from_numpy(rows).to(self.probe_device), self._features], dim=1)
+
+    @cached_property
+    def _features(self) -> torch.Tensor:
+        """The raw features of nodes, dense, where they are probed."""
         raw: Any = raw_features(self.material.graph, level="node")
-        return np.concatenate([rows, raw.toarray() if hasattr(raw, "toarray") else raw], axis=1)
+        return torch.from_numpy(raw.toarray() if hasattr(raw, "toarray") else raw).to(self.probe_device)
 
     def prepare(self, recipe: Recipe, row: str) -> None:
         """Train whatever a row needs, all its epochs in one go."""

@@ -81,6 +81,10 @@ class Linear:
         """For each fit its outputs for its own rows of the table, [len(index[f]), K]."""
         return [self._of_fit(table, f, torch.from_numpy(rows).to(table.device)) for f, rows in enumerate(index)]
 
+    def only(self, fit: int) -> Linear:
+        """The classifiers of one fit, copied, so that the others can be let go."""
+        return Linear(self.weight[fit : fit + 1].clone(), self.bias[fit : fit + 1].clone())
+
     def _of_fit(self, table: Table, fit: int, rows: Tensor) -> Tensor:
         weight, parts = self.weight[fit].T, []
         for part in torch.split(rows, max(1, _CHUNK // table.shape[1])):

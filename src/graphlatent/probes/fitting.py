@@ -6,7 +6,7 @@ Legend: F fits, G strengths, K classes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.probes.design import Array, Design, Preprocessing, Table, fits_in_a_chunk, unit_rows
+from graphlatent.probes.design import Array, Design, Linear, Preprocessing, Table, fits_in_a_chunk, unit_rows
 from graphlatent.probes.losses import Loss, Sigmoid, Softmax, SquaredHinge
 from graphlatent.probes.metrics import METRICS
 from graphlatent.probes.newton import Rows, minimise, minimise_path
@@ -43,6 +43,15 @@ class Setting:
 
     preprocessing: Preprocessing
     strength: float
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The setting that a fit does best with: its number, its score, and the answers of that classifier."""
+
+    setting: int
+    score: float
+    answer: Array
 
 
 class Tables:
@@ -74,18 +83,32 @@ def grid_scores(
         classifier: "logistic" or "svm" (squared hinge, one class against the rest).
         metric: "accuracy" or "micro-F1".
     """
-    by_how: dict[Preprocessing, list[int]] = {}
-    for i, setting in enumerate(settings):
-        by_how.setdefault(setting.preprocessing, []).append(i)
     scores = np.empty((len(fits), len(settings)))
-    for columns in _alike(by_how, settings):
-        pairs = [_Pair(f, how) for how in columns for f in range(len(fits))]
-        strengths = [settings[i].strength for i in next(iter(columns.values()))]
-        for chunk in _chunks(tables, fits, pairs, len(strengths)):
-            answers = _answers(tables, fits, chunk, [strengths] * len(chunk), classifier)
-            for pair, of_pair in zip(chunk, answers, strict=True):
-                scores[pair.fit, columns[pair.how]] = [METRICS[metric](truth[pair.fit], answer) for answer in of_pair]
+    for fit, setting, _, score in _scored(tables, fits, truth, settings, classifier=classifier, metric=metric):
+        scores[fit, setting] = score
     return scores
+
+
+def best_answers(
+    tables: Tables,
+    fits: Sequence[Fit],
+    truth: Sequence[Array],
+    settings: Sequence[Setting],
+    *,
+    test: Sequence[Array],
+    classifier: Classifier,
+    metric: str,
+) -> list[Best]:
+    """Of every fit the setting whose answers score best, the first of equals, and what its classifier answers for the `test` rows.
+
+    The arguments are those of `grid_scores`; `test` has the row numbers to answer for. A fit is made once per setting.
+    """
+    found: list[_Found | None] = [None] * len(fits)
+    for fit, setting, fitted, score in _scored(tables, fits, truth, settings, classifier=classifier, metric=metric):
+        best = found[fit]
+        if best is None or (score, -setting) > (best.score, -best.setting):
+            found[fit] = _Found(setting, score, fitted)
+    return [best.answered(tables, settings, rows) for best, rows in zip(found, test, strict=True) if best is not None]
 
 
 def answers(tables: Tables, fits: Sequence[Fit], settings: Sequence[Setting], *, classifier: Classifier) -> list[Array]:
@@ -94,8 +117,8 @@ def answers(tables: Tables, fits: Sequence[Fit], settings: Sequence[Setting], *,
     pairs = sorted((_Pair(f, s.preprocessing) for f, s in enumerate(settings)), key=lambda pair: pair.how)
     for chunk in _chunks(tables, fits, pairs, 1):
         strengths = [[settings[pair.fit].strength] for pair in chunk]
-        for pair, (answer,) in zip(chunk, _answers(tables, fits, chunk, strengths, classifier), strict=True):
-            found[pair.fit] = answer
+        for pair, fitted in zip(chunk, _fitted(tables, fits, chunk, strengths, classifier), strict=True):
+            (found[pair.fit],) = fitted.answers(tables.of(pair.how), fits[pair.fit].answer)
     return [found[f] for f in range(len(fits))]
 
 
@@ -122,10 +145,27 @@ def _chunks(tables: Tables, fits: Sequence[Fit], pairs: Sequence[_Pair], num_str
     return [pairs[start : start + size] for start in range(0, len(pairs), size)]
 
 
-def _answers(
+def _scored(
+    tables: Tables, fits: Sequence[Fit], truth: Sequence[Array], settings: Sequence[Setting], *, classifier: Classifier, metric: str
+) -> Iterator[tuple[int, int, _Fitted, float]]:
+    """Every fit under every setting: their numbers, the classifier, and the score of its answers."""
+    by_how: dict[Preprocessing, list[int]] = {}
+    for i, setting in enumerate(settings):
+        by_how.setdefault(setting.preprocessing, []).append(i)
+    for columns in _alike(by_how, settings):
+        pairs = [_Pair(f, how) for how in columns for f in range(len(fits))]
+        strengths = [settings[i].strength for i in next(iter(columns.values()))]
+        for chunk in _chunks(tables, fits, pairs, len(strengths)):
+            for pair, fitted in zip(chunk, _fitted(tables, fits, chunk, [strengths] * len(chunk), classifier), strict=True):
+                answers = fitted.answers(tables.of(pair.how), fits[pair.fit].answer)
+                for g, (number, answer) in enumerate(zip(columns[pair.how], answers, strict=True)):
+                    yield pair.fit, number, fitted.only(g), METRICS[metric](truth[pair.fit], answer)
+
+
+def _fitted(
     tables: Tables, fits: Sequence[Fit], pairs: Sequence[_Pair], strengths: Sequence[Sequence[float]], classifier: Classifier
-) -> list[list[Array]]:
-    """For every pair, sorted by how rows are prepared, the answers under each of its strengths."""
+) -> list[_Fitted]:
+    """The classifiers of every pair; the pairs are sorted by how rows are prepared."""
     num_rows = max(len(fits[pair.fit].train) for pair in pairs)
     together = {how: [fits[pair.fit] for pair in pairs if pair.how == how] for how in dict.fromkeys(pair.how for pair in pairs)}
     designs = {how: Design.of(tables.of(how), [fit.train for fit in some], how, num_rows=num_rows) for how, some in together.items()}
@@ -134,12 +174,53 @@ def _answers(
     target = _Target.of([fits[pair.fit].labels for pair in pairs], num_rows=num_rows, classifier=classifier)
     penalties = torch.tensor(strengths, dtype=torch.float64, device=rows[0].values.device)
     weights = target.minimised(rows[0], penalties).flatten(1, 2)  # [F, G * outputs, R + 1]
-    found: list[list[Array]] = []
-    for (how, design), part in zip(designs.items(), torch.split(weights, [len(some) for some in together.values()]), strict=True):
-        for each in design.to_table(part).logits(tables.of(how), [fit.answer for fit in together[how]]):
-            outputs = each.view(len(each), penalties.shape[1], -1)
-            found.append([target.decide(len(found), outputs[:, g]) for g in range(penalties.shape[1])])
+    found: list[_Fitted] = []
+    for design, part in zip(designs.values(), torch.split(weights, [len(some) for some in together.values()]), strict=True):
+        linear = design.to_table(part)
+        found += [_Fitted(linear.only(f), penalties.shape[1], target, len(found) + f) for f in range(len(part))]
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """Classifiers of one fit, one per strength.
+
+    Args:
+        linear: of one fit, with G * outputs outputs.
+        num_strengths: G.
+        target: knows how outputs become answers.
+        number: of the fit in `target`.
+    """
+
+    linear: Linear
+    num_strengths: int
+    target: _Target
+    number: int
+
+    def answers(self, table: Table, rows: Array) -> list[Array]:
+        """For some rows of the table, the answers under each strength."""
+        (logits,) = self.linear.logits(table, [rows])
+        outputs = logits.view(len(logits), self.num_strengths, -1)
+        return [self.target.decide(self.number, outputs[:, g]) for g in range(self.num_strengths)]
+
+    def only(self, strength: int) -> _Fitted:
+        """The classifier of one strength."""
+        num = self.linear.bias.shape[1] // self.num_strengths
+        part = slice(strength * num, (strength + 1) * num)
+        return _Fitted(Linear(self.linear.weight[:, part], self.linear.bias[:, part]), 1, self.target, self.number)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """The best setting of a fit so far: its number, its score, and the classifier."""
+
+    setting: int
+    score: float
+    fitted: _Fitted
+
+    def answered(self, tables: Tables, settings: Sequence[Setting], rows: Array) -> Best:
+        (answer,) = self.fitted.answers(tables.of(settings[self.setting].preprocessing), rows)
+        return Best(self.setting, self.score, answer)
 
 
 @dataclass(frozen=True, eq=False)

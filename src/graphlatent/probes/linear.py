@@ -15,7 +15,7 @@ from torch import Tensor
 from graphlatent.data.splits import Split
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.probes.design import PREPROCESSING, Array, Preprocessing, checked_table
-from graphlatent.probes.fitting import Fit, Setting, Tables, answers, grid_scores
+from graphlatent.probes.fitting import Fit, Setting, Tables, answers, best_answers
 from graphlatent.probes.protocol import Answer, Protocol, Visible
 from graphlatent.probes.results import Choice, ProbeResult
 
@@ -89,11 +89,12 @@ def linear_answers(
         tables = Tables(checked_rows(representation, protocol.num_rows), device)
         fits = [Fit(part.train, part.train_labels, part.val) for part in parts]
         truth = [part.val_labels for part in parts]
-        scores = grid_scores(tables, fits, truth, settings, classifier="logistic", metric=protocol.metric)
-        picked = scores.argmax(1)
-        last = [_last_fit(part, refit=refit) for part in parts]
-        given = answers(tables, last, [settings[i] for i in picked], classifier="logistic")
-        choices = [choice_of(name, settings[i], scores[f, i]) for f, i in enumerate(picked)]
+        test = [part.test for part in parts]
+        best = best_answers(tables, fits, truth, settings, test=test, classifier="logistic", metric=protocol.metric)
+        given = [each.answer for each in best]
+        if refit:
+            given = answers(tables, [_whole_fit(part) for part in parts], [settings[each.setting] for each in best], classifier="logistic")
+        choices = [choice_of(name, settings[each.setting], each.score) for each in best]
         found[name] = tuple(Answer(choice, predicted) for choice, predicted in zip(choices, given, strict=True))
     return found
 
@@ -140,9 +141,8 @@ def words(several: bool, metric: str) -> str:
     return SELECTION.format(what=what, metric=metric)
 
 
-def _last_fit(part: Visible, *, refit: bool) -> Fit:
-    if not refit:
-        return Fit(part.train, part.train_labels, part.test)
+def _whole_fit(part: Visible) -> Fit:
+    """Training and validation rows together, to answer for the test rows."""
     return Fit(np.concatenate([part.train, part.val]), np.concatenate([part.train_labels, part.val_labels]), part.test)
 
 

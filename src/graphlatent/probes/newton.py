@@ -96,17 +96,28 @@ class Axes:
         """The same in float32."""
         return Axes(self.vectors.float(), self.variance.float(), self.rest.float())
 
-    def solve(self, residual: Tensor, curvature: Tensor, strengths: Tensor) -> Tensor:
-        """(curvature * covariance + strength)^-1 residual, about; residual [F, Q, C, D + 1], the others [F, Q]."""
-        flat = residual.flatten(1, 2)
-        along = (flat @ self.vectors).view(*residual.shape[:3], -1)
-        outside = curvature * self.rest[:, None] + strengths + 1e-9
+    def scaled(self, curvature: Tensor, strengths: Tensor) -> Preconditioner:
+        """The inverse of curvature * covariance + strength, about; both [F, Q]."""
         inside = curvature[..., None] * self.variance[:, None, :] + strengths[..., None] + 1e-9
         if self.vectors.shape[1] == self.vectors.shape[2]:  # all axes: nothing is outside, and the difference below would cost digits
-            return torch.bmm((along / inside[:, :, None, :]).flatten(1, 2), self.vectors.mT).view_as(residual)
-        gain = 1 / inside - 1 / outside[..., None]
-        turned = torch.bmm((along * gain[:, :, None, :]).flatten(1, 2), self.vectors.mT)
-        return residual / outside[..., None, None] + turned.view_as(residual)
+            return Preconditioner(self.vectors, (1 / inside)[:, :, None, :], None)
+        outside = (1 / (curvature * self.rest[:, None] + strengths + 1e-9))[..., None, None]
+        return Preconditioner(self.vectors, 1 / inside[:, :, None, :] - outside, outside)
+
+
+@dataclass(frozen=True, eq=False)
+class Preconditioner:
+    """Factors along the axes [F, Q, 1, R], and everywhere [F, Q, 1, 1] where the axes are not all of them."""
+
+    vectors: Tensor
+    gain: Tensor
+    outside: Tensor | None
+
+    def solve(self, residual: Tensor) -> Tensor:
+        """Applied to a residual [F, Q, C, D + 1]."""
+        along = torch.bmm(residual.flatten(1, 2), self.vectors).view(*residual.shape[:3], -1)
+        turned = torch.bmm((along * self.gain).flatten(1, 2), self.vectors.mT).view_as(residual)
+        return turned if self.outside is None else torch.addcmul(turned, residual, self.outside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,9 +271,11 @@ def _conjugate(state: _State, gradient: Tensor, rows: Rows, inner: Inner) -> Ten
     typical, low, penalty, strengths, goal = (t.to(like) for t in (typical, curvature, state.penalty, state.strengths, state.goal))
     residual = -gradient.to(like)
     step = torch.zeros_like(residual)
-    scaled = inner.axes.solve(residual, typical, strengths)
+    preconditioner = inner.axes.scaled(typical, strengths)
+    scaled = preconditioner.solve(residual)
     direction, size = scaled, (residual * scaled).sum((2, 3))
-    enough = (size * size.sqrt().clamp(max=0.25) ** 2).maximum(1e-4 * goal)  # far below: `size` can be less than the decrement by much
+    floor = 1e-2 if like.dtype == torch.float32 else 1e-4  # below 1: `size` can be less than the decrement; far below where it is decided
+    enough = (size * size.sqrt().clamp(max=1 / 16)).maximum(floor * goal)
     direct = _direct_after(gradient)
     for turn in range(_MAX_INNER):
         going = (size > enough) & ~state.done
@@ -271,13 +284,13 @@ def _conjugate(state: _State, gradient: Tensor, rows: Rows, inner: Inner) -> Ten
         if turn == direct:
             return _solved(step.double(), going, state, gradient, rows, curvature)
         bent = state.loss.bend(low, inner.rows.logits(direction))
-        curved = inner.rows.pull(bent) + penalty * direction
+        curved = torch.addcmul(inner.rows.pull(bent), penalty, direction)
         steepness = (direction * curved).sum((2, 3))
         going = going & (steepness > 0)  # where not, nothing but rounding is left
         length = torch.where(going, size / steepness, 0.0)[:, :, None, None]
-        step = step + length * direction
-        residual = residual - length * curved
-        scaled = inner.axes.solve(residual, typical, strengths)
+        step = torch.addcmul(step, length, direction)
+        residual = torch.addcmul(residual, length, curved, value=-1)
+        scaled = preconditioner.solve(residual)
         before, size = size, torch.where(going, (residual * scaled).sum((2, 3)), 0.0)
-        direction = scaled + torch.where(going, size / before, 0.0)[:, :, None, None] * direction
+        direction = torch.addcmul(scaled, torch.where(going, size / before, 0.0)[:, :, None, None], direction)
     return step.double()
