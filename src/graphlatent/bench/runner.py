@@ -83,13 +83,13 @@ def run_cells(
         data: root of the data sets; None for `data_root()`.
         device: where to train, as in the settings.
         probe_device: where to probe; None is the same.
-        jobs: processes; with more than one, each gets its share of the cores.
+        jobs: processes; with more than one, each gets its share of the cores, and no more threads than OMP_NUM_THREADS allows.
         command: as typed, for the records.
         on_event: called for every row.
     """
     if rows is not None and not set(rows) <= set(ROWS):
         raise bad_argument("rows", owner="bench run", allowed=f"among {ROWS}", got=tuple(rows))
-    threads = None if jobs == 1 else max(1, (os.cpu_count() or 1) // jobs)
+    threads = None if jobs == 1 else max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // jobs))
     ledger = ledger.resolve()
     groups = [(seed, same) for seed in seeds for same in _grouped(recipes)]
     tasks = [
