@@ -343,10 +343,19 @@ class TestProcesses:
         given = []
         monkeypatch.setattr(torch, "set_num_threads", given.append)
         monkeypatch.setattr(runner.os, "cpu_count", lambda: 7)
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
         run(quick(NODE, "raw"), quick(GRAPH, "propagated"), jobs=2)
         run(quick(NODE, "raw"), jobs=16)
         run(quick(NODE, "raw"))
         assert given == [3, 3, 1]
+
+    def test_no_more_threads_than_allowed(self, run, threads, monkeypatch):
+        given = []
+        monkeypatch.setattr(torch, "set_num_threads", given.append)
+        monkeypatch.setattr(runner.os, "cpu_count", lambda: 8)
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # as OMP_NUM_THREADS=2 has it
+        run(quick(NODE, "raw"), jobs=2)
+        assert given == [2]
 
 
 def test_records_are_plain_json(run, tmp_path):

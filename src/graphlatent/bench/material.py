@@ -86,9 +86,17 @@ def _parts(data: Dataset, graph: GraphData) -> tuple[Tensor, Tensor, Tensor]:
 
 def _shape(recipe: Recipe) -> Material:
     """A synthetic graph of a published set's size, with communities as labels; half of its nodes train, a quarter each choose and test."""
-    info = dataset_info(SHAPES[recipe.dataset])
+    shape = SHAPES[recipe.dataset]
+    info = dataset_info(shape.of)
     num_nodes, degree = int(info.num_nodes), 2 * info.num_edges / info.num_nodes
-    made = latent_graph(num_nodes=num_nodes, num_classes=info.num_classes, feature_dim=info.num_features, avg_degree=degree, sigma=3.0)
+    made = latent_graph(
+        num_nodes=num_nodes,
+        num_classes=info.num_classes,
+        feature_dim=info.num_features,
+        avg_degree=degree,
+        homophily=shape.homophily,
+        sigma=shape.sigma,
+    )
     (split,) = random_splits(num_nodes, num_splits=1, train_ratio=0.5, val_ratio=0.25)
     train = torch.zeros(num_nodes, dtype=torch.bool)
     train[torch.from_numpy(split.train)] = True

@@ -24,8 +24,25 @@ from graphlatent.probes.metrics import METRICS
 
 TABLES = ("1", "2", "3", "9", "10", "figure2", "alpha", "invariance", "binarized", "own")
 ROWS = ("raw", "propagated", "random", "paper", "released", "defaults", "tuned")
-# Made-up graphs of a published set's size, for sets that cannot always be had.
-SHAPES: Mapping[str, str] = {"Flickr-shape": "Flickr", "Reddit-shape": "Reddit"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A made-up graph of communities of a published set's size, for a set that cannot always be had.
+
+    Args:
+        of: the published set.
+        homophily: share of a node's neighbours in its own community.
+        sigma: standard deviation of the features' noise.
+    """
+
+    of: str
+    homophily: float
+    sigma: float
+
+
+# Neighbours help and do not tell all: of 12,000 nodes a linear classifier knows about 0.7 and 0.3 by their features, 0.8 and 0.75 by A^2 X.
+SHAPES: Mapping[str, Shape] = {"Flickr-shape": Shape("Flickr", 0.5, 3.0), "Reddit-shape": Shape("Reddit", 0.15, 3.0)}
 # Of each protocol the layouts of files that carry what it needs: whole graphs, one graph, published parts of nodes, of graphs.
 PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "folds": ("tu",),
@@ -135,8 +152,9 @@ class Recipe:
     @property
     def fingerprint(self) -> str:
         """Of all that decides what is measured, the defaults of the package included; not of words, rows and the printed number."""
-        values = [self.dataset, self.level, self.protocol, self.metric, self.binarize, asdict(self.evaluation)]
+        values: list[Any] = [self.dataset, self.level, self.protocol, self.metric, self.binarize, asdict(self.evaluation)]
         settings = [to_mapping(each) for each in (self.settings(), self.released_settings(), self.default_settings())]
+        values += [asdict(SHAPES[self.dataset])] if self.dataset in SHAPES else []
         return hashlib.sha256(json.dumps([*values, *settings], sort_keys=True).encode()).hexdigest()[:16]
 
     def _made(self, values: Mapping[str, Any], *, part: str) -> NodeSettings | GraphSettings:
@@ -239,7 +257,7 @@ def _evaluation(table: Mapping[str, Any], *, level: str, owner: str) -> Evaluati
 
 def _check_data(recipe: Recipe, *, owner: str) -> None:
     try:
-        info = dataset_info(SHAPES.get(recipe.dataset, recipe.dataset))
+        info = dataset_info(SHAPES[recipe.dataset].of if recipe.dataset in SHAPES else recipe.dataset)
     except InputError as error:
         raise ConfigError(f"The data set of {owner} is not known. {error}") from error
     if info.level != recipe.level:

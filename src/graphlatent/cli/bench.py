@@ -70,8 +70,10 @@ def show_table(
         write = FORMATS[_format(form, out)]
         if out is not None:
             refuse_existing(out, overwrite=overwrite)
-        where = data or data_root()
-        made = make_table(name, _records(output, results), absent=[info.name for info in DATASETS if not is_present(info, where)])
+        records, where = _records(output, results), data or data_root()
+        measured = {recipe.dataset for recipe in recipes_of(None) if any(record.cell == recipe.name for record in records)}
+        absent = [info.name for info in DATASETS if info.name not in measured and not is_present(info, where)]
+        made = make_table(name, records, absent=absent)
         if out is not None:
             write_text(out, write(made) + "\n")
             output.say(f"{made.title}: written to {out}")

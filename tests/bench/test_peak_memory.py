@@ -1,0 +1,14 @@
+"""Memory of a GPU is not invented where there is none; what a GPU says is in test_gpu.py."""
+
+from __future__ import annotations
+
+import torch
+
+from graphlatent.bench.peak_memory import PeakMemory
+
+
+def test_nothing_is_said_of_a_cpu():
+    memory = PeakMemory(torch.device("cpu"))
+    memory.begin()
+    memory.pause()
+    assert memory.peak is None
