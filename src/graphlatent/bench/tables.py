@@ -160,31 +160,45 @@ class _Source:
         second = for_every_seed(second, row=minus.second.row, other=first)
         return difference_cell(first, second, name=f"{recipe.name}, {minus.label}")
 
-    def how(self, recipes: Iterable[Recipe], wanted: Wanted) -> list[tuple[str, str]]:
-        """By column that was measured: how it was selected, and out of how many scores."""
-        said = []
-        for recipe in recipes:
-            found = self.found(recipe, wanted)
-            if found:
-                said.append((recipe.column, f"{selection(found)} {counts(summary_of(found, name=_called(recipe, wanted)))}."))
-        return said
+    def how(self, recipes: Iterable[Recipe], wanted: Wanted, *, label: str) -> list[_How]:
+        """Of every column that was measured: how it was selected, and out of how many scores."""
+        found = [(recipe, self.found(recipe, wanted)) for recipe in recipes]
+        return [
+            _How(label, recipe.column, selection(by), counts(summary_of(by, name=_called(recipe, wanted)))) for recipe, by in found if by
+        ]
 
     def _none(self, recipe: Recipe) -> Cell:
         return empty_cell(NOT_AT_HAND if recipe.dataset in self.absent else NOT_MEASURED)
+
+
+@dataclass(frozen=True)
+class _How:
+    """Of one cell: its line and column, how it was selected, and out of how many scores."""
+
+    label: str
+    column: str
+    selection: str
+    amount: str
 
 
 def _main(source: _Source, recipes: Sequence[Recipe]) -> tuple[list[Block], list[str]]:
     """The blocks of a main table, and how each of its lines was selected."""
     level, columns = recipes[0].level, tuple(recipe.column for recipe in recipes)
     published = Line("published", tuple(published_cell(recipe) for recipe in recipes))
-    blocks, how = [], []
+    blocks: list[Block] = []
+    how: list[_How] = []
     for title, lines in BLOCKS[level].items():
         measured = [Line(wanted.label, tuple(source.cell(recipe, wanted) for recipe in recipes)) for wanted in lines]
         blocks.append(Block(title, columns, (published, *measured)))
-        how += [(f"{title}, {wanted.label}" if title else wanted.label, _by_column(source.how(recipes, wanted))) for wanted in lines]
+        for wanted in lines:
+            how += source.how(recipes, wanted, label=f"{title}, {wanted.label}" if title else wanted.label)
     minus = [Line(each.label, tuple(source.difference(recipe, each) for recipe in recipes)) for each in DIFFERENCES[level]]
     blocks.append(Block("Differences in points, paired by seed and split, with 95 % intervals", columns, tuple(minus)))
-    return blocks, [f"{'; '.join(labels)}: {text}" for labels, text in _grouped(how)]
+    by_label = {
+        label: [(each.column, each.selection) for each in how if each.label == label] for label in dict.fromkeys(h.label for h in how)
+    }
+    selected = _grouped((label, _by_column(said)) for label, said in by_label.items())
+    return blocks, [*(f"{'; '.join(labels)}: {text}" for labels, text in selected), *_amounts(how)]
 
 
 def _ablation(source: _Source, recipes: Sequence[Recipe]) -> tuple[list[Block], list[str]]:
@@ -192,9 +206,10 @@ def _ablation(source: _Source, recipes: Sequence[Recipe]) -> tuple[list[Block], 
     place = {(recipe.line, recipe.column): recipe for recipe in recipes}
     lines, columns = (tuple(dict.fromkeys(key[i] for key in place)) for i in (0, 1))
     measured = [Line(line, tuple(_variant(source, place.get((line, column))) for column in columns)) for line in lines]
-    how = _by_column([said for recipe in recipes for said in source.how([recipe], _shown(recipe))])
+    how = [said for recipe in recipes for said in source.how([recipe], _shown(recipe), label=recipe.line)]
+    selected = _by_column((each.column, each.selection) for each in how)
     shapes = [f"{recipe.column}: {recipe.ours['dataset']}" for recipe in recipes if recipe.dataset in SHAPES]
-    return [Block("", columns, tuple(measured))], [f"measured: {how}", *dict.fromkeys(shapes)]
+    return [Block("", columns, tuple(measured))], [f"measured: {selected}", *_amounts(how), *dict.fromkeys(shapes)]
 
 
 def _variant(source: _Source, recipe: Recipe | None) -> Cell:
@@ -237,6 +252,22 @@ def _about_published(recipes: Iterable[Recipe]) -> list[str]:
             noted += [(recipe.column, printed.note)] if printed.note else []
     notes = [f"published, {', '.join(columns)}: {text}" for columns, text in _grouped(noted)]
     return [f"published: {_by_column(said)}" if said else "published: no numbers are printed.", *notes]
+
+
+def _amounts(how: Sequence[_How]) -> list[str]:
+    """Out of how many scores most cells are, and the cells that are not."""
+    groups: dict[str, list[_How]] = {}
+    for each in how:
+        groups.setdefault(each.amount, []).append(each)
+    if not groups:
+        return []
+    usual = max(groups, key=lambda amount: len(groups[amount]))
+    others = []
+    for amount, cells in groups.items():
+        if amount != usual:
+            lines = _grouped((label, ", ".join(columns)) for columns, label in _grouped((each.column, each.label) for each in cells))
+            others.append(f"{amount}: " + "; ".join(f"{'; '.join(labels)} ({columns})" for labels, columns in lines))
+    return [f"Every cell: {usual}." if not others else f"Every cell: {usual}; but {'. '.join(others)}."]
 
 
 def _provenance(records: Sequence[Record]) -> list[str]:
