@@ -166,26 +166,28 @@ def minimise(
     """
     fits, problems = strengths.shape
     found = rows.values.new_zeros(fits, problems, num_classes, rows.values.shape[2]) if start is None else start
+    patience = _patience(found)
     for precision in Inner.of(rows) if inner is None else inner:
-        found, converged = _descended(_State.start(found, rows, loss, strengths, free_bias=free_bias), rows, precision)
+        state = _State.start(found, rows, loss, strengths, free_bias=free_bias)
+        found, converged, patience = _descended(state, rows, precision, patience)
     if not converged:
         warnings.warn(f"The linear probe did not converge in {_MAX_STEPS} Newton steps.", GraphLatentWarning, stacklevel=2)
     return found
 
 
-def _descended(state: _State, rows: Rows, inner: Inner) -> tuple[Tensor, bool]:
-    """The weights after Newton steps from `state`, and whether every problem came to its end."""
+def _descended(state: _State, rows: Rows, inner: Inner, patience: int) -> tuple[Tensor, bool, int]:
+    """The weights after Newton steps from `state`, whether every problem came to its end, and the patience that is left."""
     found, left = state.weights.clone(), torch.arange(state.weights.shape[1], device=state.weights.device)
     for _ in range(_MAX_STEPS):
-        state = _newton(state, rows, inner)
+        state, patience = _newton(state, rows, inner, patience)
         open_problems = ~state.done.all(0)
         if not bool(open_problems.all()):
             found[:, left] = state.weights
             left, state = left[open_problems], state.pick(open_problems.nonzero().squeeze(1))
         if len(left) == 0:
-            return found, True
+            return found, True, patience
     found[:, left] = state.weights
-    return found, False
+    return found, False, patience
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,10 +224,13 @@ class _State:
         return rows.mean(self.loss.value(logits)) + 0.5 * (self.penalty * weights**2).sum((2, 3))
 
 
-def _newton(state: _State, rows: Rows, inner: Inner) -> _State:
-    """One Newton step of every problem that is not done, its length halved until the objective falls as the slope promises (Armijo)."""
+def _newton(state: _State, rows: Rows, inner: Inner, patience: int) -> tuple[_State, int]:
+    """One Newton step of every problem that is not done, its length halved until the objective falls as the slope promises (Armijo).
+
+    Also the patience for the next one.
+    """
     gradient = rows.pull(state.loss.slope(state.logits)) + state.penalty * state.weights
-    step = _conjugate(state, gradient, rows, inner)
+    step, patience = _conjugate(state, gradient, rows, inner, patience)
     decrement = -(gradient * step).sum((2, 3))
     slope = rows.logits(step)
     size = torch.where(state.done, 0.0, torch.ones_like(decrement))
@@ -239,32 +244,42 @@ def _newton(state: _State, rows: Rows, inner: Inner) -> _State:
             break
         size = torch.where(short, size / 2, size)
     done = state.done | (decrement <= state.goal)
-    return _State(moved, logits, value, done, state.loss, state.strengths, state.penalty)
+    return _State(moved, logits, value, done, state.loss, state.strengths, state.penalty), patience
 
 
-def _direct_after(gradient: Tensor) -> int:
-    """How many conjugate gradients cost about as much as forming and factorising the Hessian; never where it is large."""
-    _, _, classes, width = gradient.shape
-    return width // 4 if classes == 1 and width <= 512 else _MAX_INNER
+def _patience(weights: Tensor) -> int:
+    """How many conjugate gradients cost about as much as forming and factorising the Hessian; where that is large, no end of them."""
+    _, _, classes, width = weights.shape
+    return width // 8 if classes == 1 and width <= 512 else _MAX_INNER
 
 
-def _solved(step: Tensor, those: Tensor, state: _State, gradient: Tensor, rows: Rows, curvature: Tensor) -> Tensor:
-    """`step` with the exact solution in the problems `those` [F, Q]: their Hessians are formed, a few at a time."""
-    fit, problem = those.nonzero(as_tuple=True)
-    room = 2**24 if step.device.type == "cpu" else 2**28
-    at_once = max(1, room // rows.values[0].numel())
-    for f, q in zip(torch.split(fit, at_once), torch.split(problem, at_once), strict=True):
-        values = rows.values[f]
-        weight = curvature[f, q, 0] * rows.share[f]
-        hessian = torch.bmm(values.mT * weight[:, None, :], values)
-        hessian.diagonal(dim1=1, dim2=2).add_(state.penalty[f, q, 0] + 1e-12)
-        factor = torch.linalg.cholesky(hessian)
-        step[f, q, 0] = torch.cholesky_solve(-gradient[f, q, 0, :, None], factor).squeeze(2)
-    return step
+def _solved(step: Tensor, those: Tensor, state: _State, gradient: Tensor, inner: Inner, curvature: Tensor) -> tuple[Tensor, Tensor]:
+    """`step` with the exact solution in the problems `those` [F, Q], and in which of them there is one: their Hessians are formed.
+
+    In float32 some may have none.
+    """
+    fits, left = those.any(1).nonzero().squeeze(1), those.clone()
+    room, each, num = 2**24 if step.device.type == "cpu" else 2**28, inner.rows.values[0].numel(), those.shape[1]
+    for f in torch.split(fits, max(1, room // (num * each))):
+        values = inner.rows.values[f]
+        for q in torch.split(torch.arange(num, device=step.device), max(1, room // each)):
+            at = (f[:, None], q)
+            weight = (curvature[(*at, 0)] * inner.rows.share[f][:, None]).to(values)
+            hessian = torch.bmm((values.mT[:, None] * weight[:, :, None]).flatten(1, 2), values).view(len(f), len(q), *values.shape[2:] * 2)
+            hessian.diagonal(dim1=2, dim2=3).add_(state.penalty[(*at, 0)].to(values) + 1e-12)
+            factor, failed = torch.linalg.cholesky_ex(hessian)
+            solution = torch.cholesky_solve(-gradient[(*at, 0)][..., None].to(values), factor).mT
+            good = those[at] & (failed == 0) & torch.isfinite(solution).all(3).squeeze(2)
+            step[at] = torch.where(good[..., None, None], solution, step[at])
+            left[at] &= ~good
+    return step, left
 
 
-def _conjugate(state: _State, gradient: Tensor, rows: Rows, inner: Inner) -> Tensor:
-    """The solution d of H d = -gradient, solved the closer, the nearer the minimum is. The Hessian is not formed."""
+def _conjugate(state: _State, gradient: Tensor, rows: Rows, inner: Inner, patience: int) -> tuple[Tensor, int]:
+    """The solution d of H d = -gradient, solved the closer, the nearer the minimum is, and the patience for the next one.
+
+    The Hessian is only formed where patience ends; the next time it is formed at once.
+    """
     curvature = state.loss.curvature(state.logits)
     typical = rows.mean((curvature * (1 - curvature)).mean(2) if curvature.shape[2] > 1 else curvature.squeeze(2))
     like = inner.rows.values
@@ -276,13 +291,15 @@ def _conjugate(state: _State, gradient: Tensor, rows: Rows, inner: Inner) -> Ten
     direction, size = scaled, (residual * scaled).sum((2, 3))
     floor = 1e-2 if like.dtype == torch.float32 else 1e-4  # below 1: `size` can be less than the decrement; far below where it is decided
     enough = (size * size.sqrt().clamp(max=1 / 16)).maximum(floor * goal)
-    direct = _direct_after(gradient)
+    left = patience
     for turn in range(_MAX_INNER):
         going = (size > enough) & ~state.done
         if not bool(going.any()):
             break
-        if turn == direct:
-            return _solved(step.double(), going, state, gradient, rows, curvature)
+        if turn == patience:
+            step, unsolved = _solved(step, going, state, gradient, inner, curvature)
+            size, left = torch.where(unsolved, size, 0.0), 0
+            continue
         bent = state.loss.bend(low, inner.rows.logits(direction))
         curved = torch.addcmul(inner.rows.pull(bent), penalty, direction)
         steepness = (direction * curved).sum((2, 3))
@@ -293,4 +310,4 @@ def _conjugate(state: _State, gradient: Tensor, rows: Rows, inner: Inner) -> Ten
         scaled = preconditioner.solve(residual)
         before, size = size, torch.where(going, (residual * scaled).sum((2, 3)), 0.0)
         direction = torch.addcmul(scaled, torch.where(going, size / before, 0.0)[:, :, None, None], direction)
-    return step.double()
+    return step.double(), left
