@@ -233,6 +233,25 @@ def test_squared_hinge_with_a_free_bias_is_at_the_minimum(kind, strength):
     assert_same_answers(with_ones(data.fresh) @ weights > 0, with_ones(data.fresh) @ theirs > 0)
 
 
+@pytest.mark.parametrize("kind", ["narrow", "many columns"])
+def test_hessians_that_cannot_be_factorised_are_done_without(kind, monkeypatch):
+    data = case(kind)
+    rows, loss, strengths = rows_of(data.x), SquaredHinge(signs_of(against_rest(data.y))), column(1e-4, 1e-4, 1e-6)
+    expected, calls = minimise(rows, loss, strengths), []
+
+    def failing(hessian):
+        calls.append(hessian.dtype)
+        return torch.full_like(hessian, torch.nan), torch.ones(hessian.shape[:2], dtype=torch.int32)
+
+    monkeypatch.setattr(torch.linalg, "cholesky_ex", failing)
+    found = minimise(rows, loss, strengths)
+    assert set(calls) == {torch.float32, torch.float64}  # both had their turn
+    for sign, one, other, strength in zip(
+        against_rest(data.y), found[0, :, 0].numpy(), expected[0, :, 0].numpy(), strengths[0], strict=True
+    ):
+        assert_same_minimum(*(hinge_objective(data.x, sign, w, float(strength)) for w in (one, other)))
+
+
 @pytest.mark.parametrize("strength", [1e-8, 1e-9])
 @pytest.mark.parametrize("kind", ["narrow", "rank", "constant", "contradictory"])
 def test_strengths_far_below_the_usual_ones(kind, strength):
