@@ -14,6 +14,7 @@ from graphlatent.cli.app import app
 from graphlatent.data.splits import fold_splits, random_splits
 from graphlatent.embedding import Embeddings
 from graphlatent.probes.clustering import cluster_probe
+from graphlatent.probes.communities import community_probe
 from graphlatent.probes.knn import knn_probe
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.results import ProbeResult, paired, summarize
@@ -88,6 +89,23 @@ def test_linear_scores_are_those_of_the_probe_on_matched_rows(folder, rows):
     assert (summary["n"], summary["num_splits"], summary["std_seeds"]) == (3, 3, None)
     assert result["selection"] == direct.selection
     assert result["sizes"] == {"ant": 20, "bee": 20, "cat": 20}
+
+
+def test_spectral_clusters(folder, rows):
+    result = told(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", "--kind", "spectral", "--seeds", "2")
+    direct = cluster_probe(rows, KINDS, method="spectral", seeds=range(2))
+    assert scores(result, score="NMI") == [(value,) for value in direct.nmi]
+    assert result["measured_on"] == "2 seed(s) of spectral clustering on all rows"
+
+
+def test_communities(folder, rows):
+    columns = [option for name in ("a", "b") for option in ("--label", name)]
+    result = told(folder / "e.parquet", "--labels", folder / "labels.csv", *columns, "--kind", "communities", "--seeds", "2")
+    table = np.stack([np.arange(60) % 2, (np.arange(60) % 5 == 0) * 1], axis=1)
+    direct = community_probe(rows, table, seeds=range(2))
+    for score, values in (("NMI", direct.nmi), ("F1", direct.f1), ("omega", direct.omega)):
+        assert scores(result, score=score) == [(value,) for value in values]
+    assert result["selection"] == direct.selection and set(result["results"]) == {"embeddings"}
 
 
 @pytest.mark.parametrize("kind", ["linear", "knn", "svm", "rbf", "clusters"])
@@ -296,7 +314,10 @@ def test_nothing_to_choose_is_null_in_json(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--label", "kind", "--kind", "tree"], "--kind must be one of linear, svm, rbf, knn, clusters. Got 'tree'."),
+        (
+            ["--label", "kind", "--kind", "tree"],
+            "--kind must be one of linear, svm, rbf, knn, clusters, spectral, communities. Got 'tree'.",
+        ),
         (
             ["--label", "age"],
             "labels (labels.csv): column 'age' holds numbers such as 0 and 8.42857 (60 different values in 60 rows), which are no classes. "
@@ -332,11 +353,16 @@ def test_nothing_to_choose_is_null_in_json(folder):
         ),
         (
             ["--label", "a", "--label", "b", "--kind", "svm"],
-            "--kind svm needs one class per row, and 2 label columns came. Use linear or knn.",
+            "--kind svm needs one class per row, and 2 label columns came. Use linear, knn or communities.",
         ),
         (
             ["--label", "kind", "--kind", "rbf", "--splits", "3", "--val", "0.2"],
             "Leave out --splits and --val: with --kind rbf, its settings are chosen in inner folds.",
+        ),
+        (
+            ["--label", "kind", "--kind", "communities"],
+            "--kind communities needs a column of 0 and 1 for each community: give --label several times, or an array [M, K]. "
+            "For one class per row use clusters.",
         ),
         (
             ["--label", "kind", "--kind", "clusters", "--folds", "3"],

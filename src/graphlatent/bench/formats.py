@@ -131,7 +131,7 @@ h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .7rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; vertical-align: top; }
-th:first-child { text-align: left; font-weight: normal; white-space: normal; min-width: 15rem; }
+th:first-child { text-align: left; font-weight: normal; white-space: normal; min-width: 12rem; }
 thead th { border-bottom: 2px solid #555; }
 small { display: block; color: #666; font-size: .75rem; }
 .none { color: #999; font-style: italic; }
@@ -158,7 +158,7 @@ FORMATS: Mapping[str, Callable[[Table], str]] = {"md": markdown, "csv": csv_text
 
 def _html_cell(cell: Cell) -> str:
     known = any(_plain(cell.values.get(name)) is not None for name in ("published", "mean"))
-    detail = f"<small>{html.escape(cell.detail)}</small>" if cell.detail else ""
+    detail = "".join(f"<small>{html.escape(part)}</small>" for part in cell.detail.rsplit(", ", 1) if part)  # interval, counts
     start = "<td>" if known else '<td class="none">'
     return f"{start}{html.escape(cell.text)}{detail}</td>"
 

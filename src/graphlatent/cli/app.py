@@ -12,6 +12,7 @@ from graphlatent.cli.bench_run import run_rows
 from graphlatent.cli.demo import demo
 from graphlatent.cli.embed import embed
 from graphlatent.cli.info import info, list_data, settings
+from graphlatent.cli.links import links
 from graphlatent.cli.probe import probe
 from graphlatent.cli.train import train
 
@@ -32,7 +33,7 @@ bench.command("table")(show_table)
 bench.command("compare")(compare_rows)
 bench.command("fill")(fill_pages)
 app.add_typer(bench, name="bench")
-for command in (demo, train, embed, probe, info, settings):
+for command in (demo, train, embed, probe, links, info, settings):
     app.command()(command)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -14,25 +14,25 @@ import typer
 from graphlatent.atomic import refuse_existing, write_json
 from graphlatent.cli.labelled import Embedded, match_rows, read_embeddings, read_features, read_labels
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
+from graphlatent.cli.scores import EMBEDDINGS, RAW, Measured, scores_json, show
 from graphlatent.cli.targets import Target, as_target, refuse_label
 from graphlatent.data.columns import encode_column, fit_column
 from graphlatent.data.splits import Split, fold_splits, random_splits
 from graphlatent.errors import ConfigError, RunFolderError
 from graphlatent.probes.clustering import cluster_probe
+from graphlatent.probes.communities import community_probe
 from graphlatent.probes.knn import knn_probe
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.protocol import Answer, Protocol
-from graphlatent.probes.results import Choice, ProbeResult, Summary, paired, summarize
+from graphlatent.probes.results import Choice, ProbeResult
 from graphlatent.probes.svm import svm_probe
 from graphlatent.training.runfolder import RunFolder
 
 Array: TypeAlias = np.ndarray[Any, Any]
-Measured: TypeAlias = dict[str, list[ProbeResult]]
-"""By the name of the score, one result per seed."""
-
-KINDS = ("linear", "svm", "rbf", "knn", "clusters")
+KINDS = ("linear", "svm", "rbf", "knn", "clusters", "spectral", "communities")
 _IN_FOLDS = ("svm", "rbf")
-_EMBEDDINGS, _RAW, _ZEROS, _DIFFERENCE = "embeddings", "raw features", "all zeros", "difference"
+_SEARCHES = {"clusters": "k-means", "spectral": "spectral clustering", "communities": "overlapping k-means"}
+_ZEROS = "all zeros"
 
 
 def probe(
@@ -52,7 +52,7 @@ def probe(
         int | None, typer.Option("--folds", help="Stratified folds instead of random splits (10 for svm, rbf).", min=2)
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Repeat with so many seeds of splits (1), or of clusters (5).", min=1)
+        int | None, typer.Option("--seeds", help="Repeat with so many seeds of splits (1), or of clusters and communities (5).", min=1)
     ] = None,
     raw: Annotated[Path | None, typer.Option("--raw", help="Node table: probe its feature columns beside the embeddings.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="JSON file for the whole result.")] = None,
@@ -71,11 +71,11 @@ def probe(
         place = match_rows(rows, table)
         target = as_target({name: values[place] for name, values in table.columns.items()}, where=table.name)
         drawn = _drawn(target, plan)
-        representations: dict[str, Any] = {_EMBEDDINGS: rows.values[target.kept]}
+        representations: dict[str, Any] = {EMBEDDINGS: rows.values[target.kept]}
         notes = _notes(target, plan, drawn, num_rows=len(place), num_unused=len(table.keys[0].values) - len(place))
         if raw is not None:
             features, names = _raw_rows(raw, rows, target, run=embeddings, id_column=id_column)
-            representations[_RAW] = features[target.kept]
+            representations[RAW] = features[target.kept]
             notes.append(f"raw features: {len(names)} column(s): {', '.join(names)}")
         for note in notes:
             output.note(note)
@@ -100,8 +100,8 @@ class _Plan:
     @property
     def words(self) -> str:
         """Which rows were measured on."""
-        if self.kind == "clusters":
-            return f"{self.seeds} seed(s) of k-means on all rows"
+        if self.kind in _SEARCHES:
+            return f"{self.seeds} seed(s) of {_SEARCHES[self.kind]} on all rows"
         seeds = "" if self.seeds == 1 else f", with {self.seeds} seeds"
         if self.folds is not None:
             return f"{self.folds} shuffled folds{seeds}"
@@ -114,7 +114,7 @@ def _plan(kind: str, splits: int | None, train: float | None, val: float | None,
         raise ConfigError(f"--kind must be one of {', '.join(KINDS)}. Got {kind!r}.")
     given = {"--splits": splits, "--train": train, "--val": val, "--folds": folds}
     useless = {
-        "clusters": ("it needs no training rows", ("--splits", "--train", "--val", "--folds")),
+        **dict.fromkeys(_SEARCHES, ("it needs no training rows", ("--splits", "--train", "--val", "--folds"))),
         "svm": ("its settings are chosen in inner folds", ("--splits", "--train", "--val")),
         "rbf": ("its settings are chosen in inner folds", ("--splits", "--train", "--val")),
     }.get(kind)
@@ -125,7 +125,7 @@ def _plan(kind: str, splits: int | None, train: float | None, val: float | None,
         raise ConfigError(f"Leave out {' and '.join(wrong)}: with --kind {kind}{'' if folds is None else ' and --folds'}, {useless[0]}.")
     folds = 10 if kind in _IN_FOLDS and folds is None else folds
     return _Plan(
-        kind, splits or 20, 0.1 if train is None else train, 0.1 if val is None else val, folds, seeds or (5 if kind == "clusters" else 1)
+        kind, splits or 20, 0.1 if train is None else train, 0.1 if val is None else val, folds, seeds or (5 if kind in _SEARCHES else 1)
     )
 
 
@@ -204,8 +204,15 @@ def _raw_rows(path: Path, rows: Embedded, target: Target, *, run: Path, id_colum
 
 def _drawn(target: Target, plan: _Plan) -> list[tuple[Split, ...]]:
     """The splits of every seed; () where the probe makes its own folds."""
-    if target.several and plan.kind not in ("linear", "knn"):
-        raise ConfigError(f"--kind {plan.kind} needs one class per row, and {len(target.names)} label columns came. Use linear or knn.")
+    if target.several and plan.kind not in ("linear", "knn", "communities"):
+        raise ConfigError(
+            f"--kind {plan.kind} needs one class per row, and {len(target.names)} label columns came. Use linear, knn or communities."
+        )
+    if plan.kind == "communities" and not target.several:
+        raise ConfigError(
+            "--kind communities needs a column of 0 and 1 for each community: give --label several times, or an array [M, K]. "
+            "For one class per row use clusters."
+        )
     if plan.kind not in ("linear", "knn"):
         return [()] * plan.seeds
     num_rows = len(target.values)
@@ -219,8 +226,8 @@ def _drawn(target: Target, plan: _Plan) -> list[tuple[Split, ...]]:
 
 def _measured(representations: Mapping[str, Any], target: Target, plan: _Plan, drawn: Sequence[tuple[Split, ...]]) -> dict[str, Measured]:
     """Scores by representation."""
-    if plan.kind == "clusters":
-        return {name: _clusters(rows, target.values, plan) for name, rows in representations.items()}
+    if plan.kind in _SEARCHES:
+        return {name: _searched(rows, target.values, plan) for name, rows in representations.items()}
     measured = {}
     for name, rows in representations.items():
         measured[name] = _by_score([_of_seed(rows, target.values, plan, splits, seed) for seed, splits in enumerate(drawn)])
@@ -247,11 +254,16 @@ def _all_zeros(labels: Array, splits: tuple[Split, ...]) -> ProbeResult:
     )
 
 
-def _clusters(rows: Any, labels: Array, plan: _Plan) -> Measured:
-    found = cluster_probe(rows, labels, seeds=range(plan.seeds))
-    scores = {"NMI": found.nmi, "ARI": found.ari, "ACC": found.acc}
-    choice = Choice("", {"method": found.method, "num_clusters": found.num_clusters}, math.nan)
-    return {name: [ProbeResult((value,), (choice,), found.selection, name) for value in values] for name, values in scores.items()}
+def _searched(rows: Any, labels: Array, plan: _Plan) -> Measured:
+    """Clusters or communities that were found without labels, and how well they agree with them."""
+    seeds, about = range(plan.seeds), Choice("", {"method": _SEARCHES[plan.kind]}, math.nan)
+    if plan.kind == "communities":
+        overlapping = community_probe(rows, labels, seeds=seeds)
+        scores, said = {"NMI": overlapping.nmi, "F1": overlapping.f1, "omega": overlapping.omega}, overlapping.selection
+    else:
+        found = cluster_probe(rows, labels, method="spectral" if plan.kind == "spectral" else "kmeans", seeds=seeds)
+        scores, said = {"NMI": found.nmi, "ARI": found.ari, "ACC": found.acc}, found.selection
+    return {name: [ProbeResult((value,), (about,), said, name) for value in values] for name, values in scores.items()}
 
 
 def _by_score(results: Sequence[ProbeResult]) -> Measured:
@@ -265,18 +277,9 @@ def _by_score(results: Sequence[ProbeResult]) -> Measured:
 # --- telling ---
 
 
-def _summaries(measured: Mapping[str, Measured]) -> dict[str, dict[str, Summary]]:
-    """By row of the table and score; the last row is the paired difference of embeddings and raw features, where there are both."""
-    found = {name: {score: summarize(results) for score, results in scores.items()} for name, scores in measured.items()}
-    if _RAW in measured:
-        ours, raw = measured[_EMBEDDINGS], measured[_RAW]
-        found[_DIFFERENCE] = {score: paired(ours[score], raw[score]) for score in ours}
-    return found
-
-
 def _result(measured: Mapping[str, Measured], target: Target, plan: _Plan, about: dict[str, Any]) -> dict[str, Any]:
-    first = next(iter(measured[_EMBEDDINGS].values()))[0]
-    value = {
+    first = next(iter(measured[EMBEDDINGS].values()))[0]
+    return {
         **about,
         "kind": plan.kind,
         "metric": first.metric,
@@ -285,40 +288,12 @@ def _result(measured: Mapping[str, Measured], target: Target, plan: _Plan, about
         "label": list(target.names),
         "rows": len(target.values),
         "sizes": target.sizes,
-        "summary": {name: {score: {**asdict(s), "n": s.n} for score, s in scores.items()} for name, scores in _summaries(measured).items()},
-        "results": {name: {score: [r.to_dict() for r in of] for score, of in scores.items()} for name, scores in measured.items()},
+        **scores_json(measured),
     }
-    plain: dict[str, Any] = _plain(value)
-    return plain
-
-
-def _plain(value: Any) -> Any:
-    """The same with None in the place of NaN, which JSON does not know."""
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _report(output: Output, measured: Mapping[str, Measured], plan: _Plan, result: dict[str, Any], out: Path | None) -> None:
-    def percent(value: float) -> str:
-        return "-" if math.isnan(value) else f"{100 * value:.1f}"
-
-    table = [
-        [
-            f"{name}: {score}",
-            percent(s.mean),
-            percent(s.std_splits),
-            percent(s.std_seeds),
-            "-" if math.isnan(s.low) else f"{percent(s.low)} to {percent(s.high)}",
-            str(s.n),
-        ]
-        for name, scores in _summaries(measured).items()
-        for score, s in scores.items()
-    ]
-    columns = ["probe", "mean", "std over\nsplits", "std over\nseeds", "95 % interval", "n"]
-    output.table(f"{plan.kind} probe of {result['rows']:,} rows, in %", columns, table)
+    show(output, f"{plan.kind} probe of {result['rows']:,} rows, in %", measured)
     output.say(f"Measured on {plan.words}.")
     output.say(f"How it was selected: {result['selection']}")
     if out is not None:

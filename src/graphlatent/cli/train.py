@@ -101,11 +101,20 @@ def _estimator(
     if level is None:
         known = None if Path(source).exists() else find_dataset(source)
         level = known.level if known else "node"
+    return make_estimator(level, values, assignments, where=str(config or "--set"))
+
+
+def make_estimator(level: str, values: dict[str, Any], assignments: list[str], *, where: str) -> LaGraphEstimator:
+    """An estimator of the settings in a file, then of those given by --set.
+
+    Raises:
+        ConfigError: where a setting is unknown or out of range, or the encoder is one that only Python knows.
+    """
     cls = settings_class(level)
     values = {**values, **dict(parse_value(cls, text) for text in assignments)}
     if str(values.get("encoder", "")).startswith("custom:"):
         raise ConfigError("This run was trained with your own encoder; go on with it from Python: fit(graph, run=RunFolder(path)).")
-    return from_mapping(ESTIMATORS[level], values, where=str(config or "--set"))
+    return from_mapping(ESTIMATORS[level], values, where=where)
 
 
 def _agreeing_level(run: RunFolder, level: str | None) -> tuple[str, dict[str, Any]]:

@@ -1,0 +1,117 @@
+"""`graphlatent links`: the scores of the probe itself on edges that training never saw, and clear words where they cannot be had."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from graphlatent import NodeLaGraph, read_graphs
+from graphlatent.cli.app import app
+from graphlatent.probes.links import hold_out_edges, link_probe
+from graphlatent.probes.results import ProbeResult, paired
+
+FAST = ["--set", "epochs=3", "--set", "hidden_dim=8", "--set", "device=cpu"]
+
+
+def run(*args: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, ["links", *(str(a) for a in args)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def fails(*args: object) -> str:
+    code, out, err = run(*args)
+    assert (code, out) == (2, ""), err
+    (message,) = [line for line in err.splitlines() if not line.startswith("note: ")]
+    return message.removeprefix("error: ")
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two communities of 20 nodes with a feature that knows them, as edge and node tables."""
+    rng = np.random.default_rng(0)
+    pairs = [(i, j) for i in range(40) for j in range(i) if rng.random() < (0.4 if i % 2 == j % 2 else 0.03)]
+    pairs += [(j, i) for i, j in pairs]
+    pd.DataFrame(pairs, columns=["source", "target"]).to_csv(tmp_path / "edges.csv", index=False)
+    side = np.arange(40) % 2
+    pd.DataFrame({"id": np.arange(40), "a": side + rng.normal(size=40), "b": rng.normal(size=40)}).to_csv(
+        tmp_path / "nodes.csv", index=False
+    )
+    return tmp_path
+
+
+def told(*args: object) -> dict:
+    code, out, err = run(*args, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("with_nodes", [True, False])
+def test_scores_are_those_of_the_probe_on_what_is_left(files, with_nodes):
+    options = ["--nodes", files / "nodes.csv"] if with_nodes else []
+    result = told(files / "edges.csv", *options, *FAST, "--seeds", 2, "--test", 0.2)
+    graph = read_graphs(files / "edges.csv", nodes=files / "nodes.csv" if with_nodes else None)
+    for seed in range(2):
+        split = hold_out_edges(graph, test_ratio=0.2, seed=seed)
+        for who, epochs in (("embeddings", 3), ("untrained encoder", 0)):
+            rows = NodeLaGraph(epochs=epochs, hidden_dim=8, device="cpu", random_state=seed).fit_transform(split.graph)
+            direct = link_probe(rows, split, seed=seed)
+            found = result["results"][who]
+            assert (found["AUC"][seed]["scores"], found["AP"][seed]["scores"]) == ([direct.auc], [direct.ap])
+            assert found["AUC"][seed]["choices"][0]["settings"] == direct.choice.settings
+    assert result["test_edges"] == direct.num_edges and result["selection"] == direct.selection
+
+
+def test_raw_features_are_those_of_the_node_table(files):
+    result = told(files / "edges.csv", "--nodes", files / "nodes.csv", *FAST, "--seeds", 1)
+    table = pd.read_csv(files / "nodes.csv")[["a", "b"]].to_numpy()
+    split = hold_out_edges(read_graphs(files / "edges.csv", nodes=files / "nodes.csv"), seed=0)
+    rows = ((table - table.mean(0)) / table.std(0)).astype(np.float32)
+    assert result["results"]["raw features"]["AUC"][0]["scores"][0] == pytest.approx(link_probe(rows, split).auc, abs=1e-6)
+
+
+def test_without_features_degrees_are_those_of_the_edges_that_are_left(files):
+    result = told(files / "edges.csv", *FAST, "--seeds", 1)
+    split = hold_out_edges(read_graphs(files / "edges.csv"), seed=0)
+    one_hot = np.eye(200)[split.graph.degree.numpy().astype(int)]
+    assert result["results"]["raw features"]["AUC"][0]["scores"][0] == pytest.approx(link_probe(one_hot, split).auc)
+
+
+def test_differences_are_paired(files):
+    result = told(files / "edges.csv", *FAST, "--seeds", 3)
+    ours, theirs = ([ProbeResult.from_dict(r) for r in result["results"][who]["AUC"]] for who in ("embeddings", "untrained encoder"))
+    assert result["summary"]["minus untrained encoder"]["AUC"]["mean"] == pytest.approx(paired(ours, theirs).mean)
+    assert set(result["summary"]) == {"embeddings", "untrained encoder", "raw features", "minus untrained encoder", "minus raw features"}
+
+
+def test_a_table_for_people_and_a_file(files):
+    code, out, err = run(files / "edges.csv", *FAST, "--seeds", 1, "--out", files / "links.json")
+    assert code == 0 and "embeddings: AUC" in out and "Both are 50 by guessing." in out
+    assert "40 nodes, " in err and "each set beside as many pairs without an edge; 1 time(s)" in err
+    saved = json.loads((files / "links.json").read_text(), parse_constant=pytest.fail)
+    assert saved["input"]["nodes"] == 40 and saved["summary"]["embeddings"]["AUC"]["n"] == 1
+    assert "exists already" in fails(files / "edges.csv", *FAST, "--out", files / "links.json")
+    assert run(files / "edges.csv", *FAST, "--seeds", 1, "--out", files / "links.json", "--overwrite", "--quiet")[0] == 0
+
+
+def test_settings_from_a_file(files):
+    (files / "own.toml").write_text('level = "node"\nepochs = 2\nhidden_dim = 8\n')
+    result = told(files / "edges.csv", "--config", files / "own.toml", "--set", "device=cpu", "--seeds", 1)
+    split = hold_out_edges(read_graphs(files / "edges.csv"), seed=0)
+    rows = NodeLaGraph(epochs=2, hidden_dim=8, device="cpu", random_state=0).fit_transform(split.graph)
+    assert result["results"]["embeddings"]["AUC"][0]["scores"] == [link_probe(rows, split).auc]
+
+
+def test_failures(files):
+    (files / "graph.toml").write_text('level = "graph"\n')
+    assert "has settings of graph level. Links join nodes" in fails(files / "edges.csv", "--config", files / "graph.toml")
+    assert "must sum to less than 1" in fails(files / "edges.csv", *FAST, "--val", 0.5, "--test", 0.6)
+    assert "epoch" in fails(files / "edges.csv", "--set", "epoch=3")
+    assert "nowhere.csv" in fails(files / "nowhere.csv", *FAST)
+    pd.DataFrame({"source": [0], "target": [1]}).to_csv(files / "one.csv", index=False)
+    assert "too few edges to hold out" in fails(files / "one.csv", *FAST)
