@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphlatent.bench import material, runner
+from graphlatent.bench import material, measure, runner
 from graphlatent.bench.ledger import Record, read_ledger, read_record, record_path
 from graphlatent.bench.material import load_material
 from graphlatent.bench.measure import Measurement
@@ -203,6 +203,16 @@ class TestGoingOn:
         assert [event.state for event in run(wider)] == ["done"]
         after = read_record(record_path(tmp_path, NODE, "random", 0))
         assert after.about["recipe"] == wider.fingerprint != before.about["recipe"] and after.results != before.results
+
+    @pytest.mark.parametrize(("name", "grid"), [(NODE, "STRENGTHS"), (GRAPH, "SVM_STRENGTHS"), (GRAPH, "RBF_C")])
+    def test_a_record_of_another_grid_is_measured_again(self, run, tmp_path, monkeypatch, name, grid):
+        recipe = quick(name, "raw")
+        run(recipe)
+        assert read_record(record_path(tmp_path, name, "raw", 0)).about["recipe"] == recipe.fingerprint  # as the first records have it
+        monkeypatch.setattr(measure, grid, (1e-3,))
+        assert [event.state for event in run(recipe)] == ["done"]
+        assert [event.state for event in run(recipe)] == ["skipped"]
+        assert read_record(record_path(tmp_path, name, "raw", 0)).about["recipe"].startswith(f"{recipe.fingerprint}-")
 
 
 class TestFailures:

@@ -7,6 +7,8 @@ learning rate, alpha and epochs chosen per split out of a grid that starts at no
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,14 +22,14 @@ import torch
 from graphlatent.bench.material import Material
 from graphlatent.bench.peak_memory import PeakMemory
 from graphlatent.bench.recipe import Recipe
-from graphlatent.config import GraphSettings, NodeSettings, resolve, to_mapping
+from graphlatent.config import GraphSettings, Level, NodeSettings, resolve, to_mapping
 from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
 from graphlatent.probes.adam import adam_answers
 from graphlatent.probes.baselines import propagated_features, raw_features
 from graphlatent.probes.design import PREPROCESSING, Preprocessing
 from graphlatent.probes.linear import STRENGTHS, best_on_validation, checked_settings, linear_answers, words
 from graphlatent.probes.protocol import Answer, ReleasedProtocol
-from graphlatent.probes.rbf import rbf_answers
+from graphlatent.probes.rbf import RBF_C, rbf_answers
 from graphlatent.probes.results import Choice, ProbeResult
 from graphlatent.probes.svm import INNER_FOLDS, SVM_PREPROCESSING, SVM_STRENGTHS, inner_splits, nested_words, svm_answers
 
@@ -36,6 +38,7 @@ Results: TypeAlias = dict[str, ProbeResult]
 PLAIN, CONCAT = "embedding", "embedding + features"
 PAPERS_PROBE = "The paper's probe (Adam, epochs and decay of its Table 6), features appended as in the paper; "
 TUNED: Mapping[str, tuple[float, ...]] = {"lr": (1e-5, 1e-4, 1e-3), "alpha": (0.1, 1.0, 10.0), "epochs": (5, 20, 50)}
+FIRST_GRIDS: Mapping[Level, str] = {"node": "2c0ba346", "graph": "fb1b12fa"}  # of the first records, which did not say theirs
 FIXED = "Nothing chosen but the probe's settings, per split on its validation part: the epoch and the representation are fixed beforehand. "
 
 
@@ -270,6 +273,20 @@ class Measurement:
         self.training[key] = {"epochs": len(loss), "last_loss": loss[-1] if loss else None, "seconds": round(time.monotonic() - began, 2)}
         if memory.peak is not None:
             self.training[key]["peak_memory_mb"] = round(memory.peak / 2**20)
+
+
+def measured_with(recipe: Recipe) -> str:
+    """Of all that decides what is measured: the recipe's fingerprint, and that of the grids where they are not the first ones."""
+    grids = grids_fingerprint(recipe.level)
+    return recipe.fingerprint if grids == FIRST_GRIDS[recipe.level] else f"{recipe.fingerprint}-{grids}"
+
+
+def grids_fingerprint(level: Level) -> str:
+    """Of what the probes of a level choose from."""
+    nodes = [STRENGTHS, PREPROCESSING]
+    graphs = [SVM_STRENGTHS, SVM_PREPROCESSING, INNER_FOLDS, RBF_C]
+    values = [nodes if level == "node" else graphs, {name: list(of) for name, of in TUNED.items()}, _default_epochs(10**9)]
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:8]
 
 
 def _estimator(settings: NodeSettings | GraphSettings, *, seed: int, device: torch.device) -> LaGraphEstimator:

@@ -40,7 +40,7 @@ def packaged_file(name: str) -> Traversable:
     lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(str(name).lower(), lower, n=1)
     hint = f"Did you mean '{lower[near[0]]}'?" if near else f"A name is a folder and a cell, such as '{next(iter(known))}'."
-    raise ConfigError(f"There is no recipe {name!r}. {hint} A file of your own is read with read_recipe.")
+    raise ConfigError(f"There is no recipe {name!r}. {hint} A recipe of your own is a file, such as own.toml (in Python: read_recipe).")
 
 
 def read_values(file: Traversable, *, name: str, folder: Path | None, known: Iterable[str], below: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import torch
 
 from graphlatent.bench.ledger import Record, read_record, record_path, surroundings, write_record
 from graphlatent.bench.material import at_hand, load_material
-from graphlatent.bench.measure import Measurement
+from graphlatent.bench.measure import Measurement, measured_with
 from graphlatent.bench.recipe import ROWS, Recipe
 from graphlatent.data.datasets import data_root
 from graphlatent.errors import InputError, bad_argument
@@ -176,7 +176,7 @@ def _run(task: _Task) -> Iterator[Event]:
 def _measured_before(path: Path, recipe: Recipe) -> bool:
     """Whether there is a record that was measured with the recipe as it is now; a damaged one is measured again."""
     try:
-        return path.exists() and read_record(path).about.get("recipe") == recipe.fingerprint
+        return path.exists() and read_record(path).about.get("recipe") == measured_with(recipe)
     except InputError:
         return False
 
@@ -190,7 +190,7 @@ def _measured(measurement: Measurement, recipe: Recipe, row: str, task: _Task) -
         return Event(recipe.name, row, task.seed, "failed", f"{type(error).__name__}: {error}")
     about = {
         "command": task.command,
-        "recipe": recipe.fingerprint,
+        "recipe": measured_with(recipe),
         **surroundings(measurement.device),
         "seconds": round(time.monotonic() - began, 1),
     }
