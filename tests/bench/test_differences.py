@@ -152,7 +152,9 @@ class TestFailures:
             compared(two, Source("table1/NCI1", "paper"), Source("table1/NCI1", "raw"))
 
     def test_an_unknown_cell(self, two):
-        with fails("There is no recipe 'table1/MUTAGG'. Did you mean 'table1/MUTAG'? A recipe of your own is a file, such as own.toml (in Python: read_recipe)."):
+        with fails(
+            "There is no recipe 'table1/MUTAGG'. Did you mean 'table1/MUTAG'? A recipe of your own is a file, such as own.toml (in Python: read_recipe)."
+        ):
             compared(two, Source("table1/MUTAGG", "paper"))
 
     def test_other_data(self, two):

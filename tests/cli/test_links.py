@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
+import commands
 from graphlatent import NodeLaGraph, read_graphs
-from graphlatent.cli.app import app
 from graphlatent.probes.links import hold_out_edges, link_probe
 from graphlatent.probes.results import ProbeResult, paired
 
 FAST = ["--set", "epochs=3", "--set", "hidden_dim=8", "--set", "device=cpu"]
 
 
-def run(*args: object) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["links", *(str(a) for a in args)])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
-def fails(*args: object) -> str:
-    code, out, err = run(*args)
-    assert (code, out) == (2, ""), err
-    (message,) = [line for line in err.splitlines() if not line.startswith("note: ")]
-    return message.removeprefix("error: ")
+run, told, fails = (partial(each, "links") for each in (commands.run, commands.told, commands.fails))
 
 
 @pytest.fixture
@@ -43,12 +32,6 @@ def files(tmp_path):
         tmp_path / "nodes.csv", index=False
     )
     return tmp_path
-
-
-def told(*args: object) -> dict:
-    code, out, err = run(*args, "--json")
-    assert code == 0, err
-    return json.loads(out)
 
 
 @pytest.mark.parametrize("with_nodes", [True, False])

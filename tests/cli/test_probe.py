@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import commands
 from graphlatent.cli.app import app
 from graphlatent.data.splits import fold_splits, random_splits
 from graphlatent.embedding import Embeddings
@@ -26,28 +28,7 @@ NAMES = np.array([f"user {i:02d}" for i in range(60)], dtype=object)
 KINDS = np.array(["ant", "bee", "cat"])[np.arange(60) % 3]
 
 
-def run(*args: object) -> tuple[int, str, str]:
-    """(exit code, standard output, standard error) of `graphlatent probe`."""
-    result = CliRunner().invoke(app, ["probe", *(str(a) for a in args)])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
-def told(*args: object) -> dict:
-    """What a command that must succeed says with --json."""
-    code, out, err = run(*args, "--json")
-    assert code == 0, err
-    return json.loads(out)
-
-
-def fails(*args: object) -> str:
-    """The message of a command that must fail as a user error: exit code 2, no traceback."""
-    code, out, err = run(*args)
-    assert (code, out) == (2, ""), err
-    message = err.strip()
-    assert message.startswith("error: ") and "Traceback" not in err and "\n" not in message
-    return message.removeprefix("error: ")
+run, told, fails = (partial(each, "probe") for each in (commands.run, commands.told, commands.fails))
 
 
 def scores(result: dict, who: str = "embeddings", score: str = "accuracy") -> list[tuple[float, ...]]:
