@@ -152,9 +152,8 @@ class TestFailures:
             compared(two, Source("table1/NCI1", "paper"), Source("table1/NCI1", "raw"))
 
     def test_an_unknown_cell(self, two):
-        with fails(
-            "There is no recipe 'table1/MUTAGG'. Did you mean 'table1/MUTAG'? A recipe of your own is a file, such as own.toml (in Python: read_recipe)."
-        ):
+        own = "A recipe of your own is a file, such as own.toml (in Python: read_recipe)."
+        with fails(f"There is no recipe 'table1/MUTAGG'. Did you mean 'table1/MUTAG'? {own}"):
             compared(two, Source("table1/MUTAGG", "paper"))
 
     def test_other_data(self, two):

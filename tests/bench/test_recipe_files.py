@@ -12,7 +12,7 @@ from graphlatent.errors import ConfigError
 
 PARENT = 'extends = "table1/MUTAG"\n'
 OWN = PARENT + 'table = "own"\n'
-OWN = "A recipe of your own is a file, such as own.toml (in Python: read_recipe)."
+A_FILE = "A recipe of your own is a file, such as own.toml (in Python: read_recipe)."
 NO_NAME = "A name is a folder and a cell, such as 'alpha/CS-1'."
 
 
@@ -63,10 +63,7 @@ class TestExtends:
         write(tmp_path / "sub", OWN, "x.toml")
         with pytest.raises(ConfigError) as error:
             read_recipe(write(tmp_path / "sub", f'extends = "{parent}"\n'))
-        assert (
-            str(error.value)
-            == f"There is no recipe {parent!r}. {NO_NAME} {OWN}"
-        )
+        assert str(error.value) == f"There is no recipe {parent!r}. {NO_NAME} {A_FILE}"
 
     def test_is_a_name(self, tmp_path):
         with pytest.raises(ConfigError) as error:
@@ -89,10 +86,7 @@ class TestFailures:
     def test_names_that_are_not_there(self, name, hint):
         with pytest.raises(ConfigError) as error:
             load_recipe(name)
-        assert (
-            str(error.value)
-            == f"There is no recipe {name!r}. {hint} {OWN}"
-        )
+        assert str(error.value) == f"There is no recipe {name!r}. {hint} {A_FILE}"
 
     def test_bad_files(self, tmp_path):
         with pytest.raises(ConfigError, match=r"^.*mine\.toml is not valid TOML: Invalid value"):
