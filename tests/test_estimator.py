@@ -78,7 +78,7 @@ class TestConventions:
         estimator = node()
         assert estimator.fit(random_graph([9])) is estimator
         learnt = {name for name in vars(estimator) if name.endswith("_")}
-        assert learnt == {"model_", "features_", "history_", "embedding_dim_", "n_features_in_", "settings_"}
+        assert learnt == {"model_", "features_", "history_", "embedding_dim_", "n_features_in_", "settings_", "peak_memory_"}
         assert estimator.n_features_in_ == 4 and estimator.embedding_dim_ == 8 and len(estimator.history_) == 3
 
     @pytest.mark.parametrize("method", ["transform", "embed", "save", "get_feature_names_out"])

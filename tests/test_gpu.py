@@ -10,9 +10,9 @@ import torch
 
 from cases import as_sparse, random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
-from graphlatent.bench.peak_memory import PeakMemory
 from graphlatent.data.synthetic import latent_graph
 from graphlatent.training.loop import Training
+from graphlatent.training.peak_memory import PeakMemory
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -124,22 +124,18 @@ class TestPeakMemory:
         device = torch.device("cuda")
         there = torch.zeros(2**20, device=device)  # 4 MiB
         memory = PeakMemory(device)
-        memory.begin()
-        held = torch.zeros(2**21, device=device)  # 8 MiB
-        memory.pause()
+        with memory:
+            held = torch.zeros(2**21, device=device)  # 8 MiB
         larger = torch.zeros(2**23, device=device)
         del larger
-        memory.begin()
-        memory.pause()
+        with memory:
+            pass
         assert memory.peak == 2**23 and there.numel() + held.numel() > 0
 
     def test_fewer_nodes_a_step_need_less(self):
         graph = latent_graph(num_nodes=20_000, feature_dim=64).graph
         peaks = []
         for nodes in (500, 10_000):
-            memory = PeakMemory(torch.device("cuda"))
-            memory.begin()
-            NodeLaGraph(hidden_dim=256, epochs=2, batching="nodes", nodes_per_step=nodes, device="cuda").fit(graph)
-            memory.pause()
-            peaks.append(memory.peak)
+            model = NodeLaGraph(hidden_dim=256, epochs=2, batching="nodes", nodes_per_step=nodes, device="cuda").fit(graph)
+            peaks.append(model.peak_memory_)
         assert peaks[0] < peaks[1] / 3

@@ -10,7 +10,7 @@ import copy
 import dataclasses
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Integral
@@ -30,7 +30,7 @@ from graphlatent.data.inputs import read_graphs
 from graphlatent.embedding import Embeddings, embed_graphs, embed_nodes
 from graphlatent.errors import ConfigError, GraphLatentWarning, RunFolderError, bad_argument, not_fitted
 from graphlatent.nn.model import LaGraphModel, build_model
-from graphlatent.nn.norm import measure_statistics
+from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.objective import check_features
 from graphlatent.training.history import History
 from graphlatent.training.loop import Hooks, Training, seeded
@@ -45,8 +45,8 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 class LaGraphEstimator(Settings):
     """What both estimators share.
 
-    Learnt: `model_`, `features_`, `history_`, `embedding_dim_`, `n_features_in_`, and `settings_`, the settings it was fitted with:
-    changing a parameter after `fit` has no effect before the next `fit`.
+    Learnt: `model_`, `features_`, `history_`, `embedding_dim_`, `n_features_in_`, `settings_`, the settings it was fitted with (changing a
+    parameter after `fit` has no effect before the next `fit`), and `peak_memory_`, the bytes that training held on a GPU at most.
     """
 
     level: ClassVar[str]
@@ -54,6 +54,7 @@ class LaGraphEstimator(Settings):
     features_: FeatureSpec
     history_: History
     embedding_dim_: int
+    peak_memory_: int | None
     n_features_in_: int
     settings_: Settings
 
@@ -107,12 +108,14 @@ class LaGraphEstimator(Settings):
             then._learnt(copy.deepcopy(training.model), training, everything, spec)
             yield epoch, then
 
-    def _learnt(self, model: LaGraphModel, training: Training, everything: Batch, spec: FeatureSpec) -> None:
+    def _learnt(self, model: LaGraphModel, training: Training, everything: Callable[[], Batch], spec: FeatureSpec) -> None:
         """Take over what training gave, with batch norm's statistics measured once more over all of the training data."""
-        measure_statistics(model, lambda: model.reconstruct(everything.x, everything.structure))
+        if has_statistics(model):
+            batch = everything()
+            measure_statistics(model, lambda: model.reconstruct(batch.x, batch.structure))
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         self.settings_, self.history_ = training.settings, copy.deepcopy(training.history)
-        self.embedding_dim_ = self._width(training.settings)
+        self.embedding_dim_, self.peak_memory_ = self._width(training.settings), training.memory.peak
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
         """`fit` and the embeddings of the same graphs, float32 [M, D]."""
@@ -183,7 +186,7 @@ class LaGraphEstimator(Settings):
         except RunFolderError as error:  # embedding does not need it
             warnings.warn(str(error), GraphLatentWarning, stacklevel=2)
             estimator.history_ = History()
-        estimator.embedding_dim_ = estimator._width(settings)
+        estimator.embedding_dim_, estimator.peak_memory_ = estimator._width(settings), None
         return estimator
 
     @classmethod

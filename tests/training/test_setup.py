@@ -10,7 +10,7 @@ import torch
 
 from cases import as_sparse, make_settings, random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
-from graphlatent.data.batches import FullBatches, GraphBatches
+from graphlatent.data.batches import EdgeList, FullBatches, GraphBatches, NodeBatches
 from graphlatent.data.sparse import SparseMatrix
 from graphlatent.errors import ConfigError, GraphLatentWarning
 from graphlatent.training import setup
@@ -69,10 +69,10 @@ def test_what_is_set_up():
     graph = as_sparse(random_graph([6, 5], one_hot=True))
     training, everything = set_up(graph, make_settings("node", features="sparse"), device=CPU)
     assert isinstance(training.batches, FullBatches)
-    assert isinstance(everything.x, SparseMatrix)
+    assert isinstance(everything().x, SparseMatrix)
     training, everything = set_up(graph, make_settings("graph"), device=CPU)
     assert isinstance(training.batches, GraphBatches)
-    assert isinstance(everything.x, torch.Tensor)
+    assert isinstance(everything().x, torch.Tensor)
 
 
 class TestPrecision:
@@ -105,3 +105,13 @@ class TestPrecision:
             assert torch.backends.cuda.matmul.fp32_precision == "tf32"
         finally:
             torch.backends.cuda.matmul.fp32_precision = before
+
+
+def test_few_nodes_a_step_do_not_make_the_whole_graph_ready():
+    graph = random_graph([30])
+    training, everything = set_up(graph, make_settings("node", batching="nodes", nodes_per_step=5), device=CPU)
+    assert isinstance(training.batches, NodeBatches)
+    kept = training.batches.everything
+    assert kept.propagated is None and kept.aligned is None and isinstance(kept.structure, EdgeList)
+    assert kept.x.data_ptr() == graph.x.data_ptr()  # the one copy that there is
+    assert everything().num_nodes == 30

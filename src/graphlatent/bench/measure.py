@@ -20,7 +20,6 @@ import numpy as np
 import torch
 
 from graphlatent.bench.material import Material
-from graphlatent.bench.peak_memory import PeakMemory
 from graphlatent.bench.recipe import Recipe
 from graphlatent.config import GraphSettings, Level, NodeSettings, resolve, to_mapping
 from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
@@ -257,22 +256,19 @@ class Measurement:
         key = _key(settings, self.seed)
         if all(epoch in self.embedded.get(key, {}) for epoch in epochs):
             return
-        began, memory = time.monotonic(), PeakMemory(self.device)
+        began = time.monotonic()
         estimator = _estimator(settings, seed=self.seed, device=self.device)
         found: dict[int, Any] = {}
         last = None
-        memory.begin()
         for epoch, then in estimator.snapshots(self.material.seen, epochs=sorted(epochs)):
-            memory.pause()
             found[epoch], last = then.transform(self.material.graph), then
-            memory.begin()
         self.embedded.setdefault(key, {}).update(found)
         loss = last.history_.loss if last is not None else []
         if len(loss) < self.training.get(key, {}).get("epochs", 0):
             return
         self.training[key] = {"epochs": len(loss), "last_loss": loss[-1] if loss else None, "seconds": round(time.monotonic() - began, 2)}
-        if memory.peak is not None:
-            self.training[key]["peak_memory_mb"] = round(memory.peak / 2**20)
+        if last is not None and last.peak_memory_ is not None:
+            self.training[key]["peak_memory_mb"] = round(last.peak_memory_ / 2**20)
 
 
 def measured_with(recipe: Recipe) -> str:

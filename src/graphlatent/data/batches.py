@@ -18,6 +18,8 @@ from torch.nn import functional
 from graphlatent.data.graph import GraphData
 from graphlatent.data.sparse import SparseMatrix, take_rows
 
+_ROWS_AT_ONCE = 8192
+
 
 @dataclass(frozen=True, eq=False)
 class EdgeList:
@@ -152,18 +154,24 @@ def with_constants(batch: Batch, *, dtype: torch.dtype | None = None) -> Batch:
 
     The propagation is kept as `dtype` and, on a GPU, with columns of zeros up to a multiple of 8, which its fast products ask for.
     """
-    x, structure = batch.x, batch.structure
+    x, structure, energy = batch.x, batch.structure, _row_energy(batch.x)
     if isinstance(x, SparseMatrix):
-        energy = torch.zeros(x.shape[0], dtype=x.dtype, device=x.device).index_add(0, x.row, x.value.square())
         total = torch.zeros(x.shape[1], dtype=x.dtype, device=x.device).index_add(0, x.col, x.value)
     else:
-        energy, total = x.square().sum(1), x.sum(0)
+        total = x.sum(0)
     aligned = functional.pad(x, (0, -x.shape[1] % 8)) if isinstance(x, Tensor) and x.is_cuda else None
     x = x if aligned is None else aligned[:, : x.shape[1]]
     propagated = None
     if isinstance(structure, SparseMatrix) and isinstance(x, Tensor):
         propagated = structure.multiply(x if aligned is None else aligned).to(dtype or x.dtype)
     return replace(batch, x=x, aligned=aligned, row_energy=energy, column_sum=total, propagated=propagated, sizes=batch.graph_size)
+
+
+def _row_energy(x: Tensor | SparseMatrix) -> Tensor:
+    """||x_v||^2 of each row, [N]; no second copy of x is made."""
+    if isinstance(x, SparseMatrix):
+        return torch.zeros(x.shape[0], dtype=x.dtype, device=x.device).index_add(0, x.row, x.value.square())
+    return torch.cat([part.square().sum(1) for part in torch.split(x, _ROWS_AT_ONCE)])
 
 
 class FullBatches:
@@ -206,7 +214,8 @@ class NodeBatches(FreeShapes):
     def __init__(
         self, graph: GraphData, *, nodes_per_step: int, steps_per_epoch: int, prepare: Prepare, device: torch.device, dtype: torch.dtype
     ) -> None:
-        self.everything = with_constants(full_batch(graph, prepare=_plain_edges, device=device, dtype=dtype))
+        whole = full_batch(graph, prepare=_plain_edges, device=device, dtype=dtype)
+        self.everything = replace(whole, row_energy=_row_energy(whole.x))
         self.nodes_per_step = min(nodes_per_step, graph.num_nodes)
         self.steps_per_epoch = steps_per_epoch
         self.prepare = prepare

@@ -43,6 +43,11 @@ class BatchNorm(nn.Module):
         return normed
 
 
+def has_statistics(model: nn.Module) -> bool:
+    """Whether there is a batch norm in `model`."""
+    return any(isinstance(m, BatchNorm | nn.modules.batchnorm._BatchNorm) for m in model.modules())
+
+
 @torch.no_grad()
 def measure_statistics(model: nn.Module, forward: Callable[[], object]) -> None:
     """Set the statistics of every batch norm in `model` to those of one call of `forward` (the plain view, all rows).

@@ -24,6 +24,7 @@ from graphlatent.nn.model import LaGraphModel
 from graphlatent.objective import Reconstruct
 from graphlatent.reconstruction import SAFE_RATIO
 from graphlatent.training.history import History
+from graphlatent.training.peak_memory import PeakMemory
 from graphlatent.training.stepper import Stepper, make_optimizer, matmul_precision, set_learning_rate
 
 SAMPLE_EVERY = 20
@@ -76,8 +77,11 @@ def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.
 class Training:
     """One run: model, optimiser, generators, position and history."""
 
-    def __init__(self, model: LaGraphModel, batches: BatchSource, settings: Settings, *, device: torch.device) -> None:
+    def __init__(
+        self, model: LaGraphModel, batches: BatchSource, settings: Settings, *, device: torch.device, memory: PeakMemory | None = None
+    ) -> None:
         self.model, self.batches, self.settings, self.device = model, batches, settings, device
+        self.memory = memory or PeakMemory(device)
         self.optimizer = make_optimizer(model, settings)
         self.plan_generator = seeded(settings.random_state, 1)
         self.mask_generator = seeded(settings.random_state, 2, device)
@@ -96,7 +100,7 @@ class Training:
         hooks = hooks or Hooks()
         last = self.settings.epochs if until is None else min(until, self.settings.epochs)
         self.model.train()
-        with torch.enable_grad(), matmul_precision(self.settings.precision, self.device), self._on_device():
+        with torch.enable_grad(), matmul_precision(self.settings.precision, self.device), self._on_device(), self.memory:
             while self.epoch < last and not self._out_of_patience():
                 self.run_epoch(hooks)
             self._collect()

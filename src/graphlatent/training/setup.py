@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,16 +20,17 @@ from graphlatent.engine import Engine, choose_engine
 from graphlatent.errors import GraphLatentWarning
 from graphlatent.kernels import usable
 from graphlatent.masking import num_masked, with_places
-from graphlatent.nn.model import LaGraphModel, build_model
+from graphlatent.nn.model import build_model
 from graphlatent.training.loop import Training, seeded
+from graphlatent.training.peak_memory import PeakMemory
 
 DENSE_ADVANTAGE = {"cpu": 10.0, "cuda": 40.0}
 """How many multiplications a dense product makes in the time of one of a sparse product, by kind of device (benchmarks/README.md)."""
 _DENSE_BYTES = 1 << 30  # features larger than this are not made dense on a CPU
 
 
-def set_up(graph: GraphData, settings: Settings, *, device: torch.device) -> tuple[Training, Batch]:
-    """A run that has not begun, and all graphs as one batch.
+def set_up(graph: GraphData, settings: Settings, *, device: torch.device) -> tuple[Training, Callable[[], Batch]]:
+    """A run that has not begun, and what gives all graphs as one batch.
 
     Args:
         graph: with encoded features.
@@ -35,6 +38,7 @@ def set_up(graph: GraphData, settings: Settings, *, device: torch.device) -> tup
         device: where to train.
     """
     assert graph.x is not None
+    memory = PeakMemory(device)
     if isinstance(settings.encoder, nn.Module):  # trained on a copy: fit never changes what it was given
         settings = dataclasses.replace(settings, encoder=copy.deepcopy(settings.encoder))
     model = build_model(settings, in_dim=graph.x.shape[1], generator=seeded(settings.random_state, 0)).to(
@@ -50,10 +54,15 @@ def set_up(graph: GraphData, settings: Settings, *, device: torch.device) -> tup
             graph.x, settings.features, hidden_dim=settings.hidden_dim, stored_edges=stored, device=device, mini_batches=mini
         )
         graph = dataclasses.replace(graph, x=as_form(graph.x, form))
-    everything = full_batch(graph, prepare=model.prepare, device=device)
+    whole = partial(full_batch, graph, prepare=model.prepare, device=device)
+    if isinstance(settings, NodeSettings) and settings.batching == "nodes":  # all of it is not made ready: a step needs little of it
+        steps = {"nodes_per_step": settings.nodes_per_step, "steps_per_epoch": settings.steps_per_epoch}
+        batches = NodeBatches(graph, **steps, prepare=model.prepare, device=device, dtype=torch.float32)
+        return Training(model, batches, settings, device=device, memory=memory), whole
+    everything = whole()
     if settings.engine == "auto":
         everything = with_constants(everything, dtype=engine.dtype)
-    return Training(model, _batches(everything, graph, settings, model, engine), settings, device=device), everything
+    return Training(model, _batches(everything, graph, settings, engine), settings, device=device, memory=memory), lambda: everything
 
 
 def choose_form(
@@ -88,7 +97,7 @@ def as_form(x: Tensor | SparseMatrix, form: str) -> Tensor | SparseMatrix:
     return SparseMatrix.from_coo(row, col, x[row, col], (x.shape[0], x.shape[1]))
 
 
-def _batches(everything: Batch, graph: GraphData, settings: Settings, model: LaGraphModel, engine: Engine) -> BatchSource:
+def _batches(everything: Batch, graph: GraphData, settings: Settings, engine: Engine) -> BatchSource:
     """The training set cut into steps."""
     if isinstance(settings, GraphSettings):
         even = engine.share and engine.how != "output" and settings.objective == "mse-embed" and isinstance(everything.x, Tensor)
@@ -98,13 +107,4 @@ def _batches(everything: Batch, graph: GraphData, settings: Settings, model: LaG
             return PaddedBatches(everything, graph.ptr, batch_size=size, wanted=wanted, mask_ratio=ratio)
         return GraphBatches(everything, graph.ptr, batch_size=settings.batch_size)
     assert isinstance(settings, NodeSettings)
-    if settings.batching == "full":
-        return FullBatches(with_places(everything, settings), steps_per_epoch=settings.steps_per_epoch)
-    return NodeBatches(
-        graph,
-        nodes_per_step=settings.nodes_per_step,
-        steps_per_epoch=settings.steps_per_epoch,
-        prepare=model.prepare,
-        device=everything.graph_id.device,
-        dtype=everything.x.dtype,
-    )
+    return FullBatches(with_places(everything, settings), steps_per_epoch=settings.steps_per_epoch)

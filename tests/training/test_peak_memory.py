@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from graphlatent.bench.peak_memory import PeakMemory
+from graphlatent.training.peak_memory import PeakMemory
 
 
 def test_nothing_is_said_of_a_cpu():
     memory = PeakMemory(torch.device("cpu"))
-    memory.begin()
-    memory.pause()
+    with memory:
+        torch.zeros(10)
     assert memory.peak is None

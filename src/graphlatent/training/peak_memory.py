@@ -6,9 +6,9 @@ import torch
 
 
 class PeakMemory:
-    """The most memory that some work held on a GPU, beyond what was held before it.
+    """The most memory that some work held on a GPU, beyond what was held when this was made.
 
-    The work lies between `begin` and `pause`; both may be called again.
+    The work stands in `with` blocks, one or several; what is done between them does not count.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -17,12 +17,10 @@ class PeakMemory:
         self.peak: int | None = 0 if self._device else None
         """In bytes; None where the device is not a GPU."""
 
-    def begin(self) -> None:
-        """From here on it counts."""
+    def __enter__(self) -> None:
         if self._device is not None:
             torch.cuda.reset_peak_memory_stats(self._device)
 
-    def pause(self) -> None:
-        """From here on it does not."""
+    def __exit__(self, *_: object) -> None:
         if self._device is not None:
             self.peak = max(self.peak or 0, torch.cuda.max_memory_allocated(self._device) - self._before)
