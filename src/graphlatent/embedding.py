@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.atomic import refuse_existing, write_atomically
+from graphlatent.atomic import refuse_unwritable, write_atomically
 from graphlatent.data.batches import Batch
 from graphlatent.data.sparse import to_dense
 from graphlatent.errors import OutputError, missing_package
@@ -114,7 +114,7 @@ def check_embedding_path(path: Path, *, overwrite: bool) -> None:
     """Raise an `OutputError` where embeddings cannot be saved under `path`: better before the work than after."""
     if path.suffix.lower() not in SUFFIXES:
         raise OutputError(f"Embeddings are written as {', '.join(SUFFIXES)}. Got '{path.name}'.")
-    refuse_existing(path, overwrite=overwrite)
+    refuse_unwritable(path, overwrite=overwrite)
 
 
 @torch.no_grad()

@@ -61,7 +61,7 @@ class TestMainTables:
         assert cell.detail == "95 % [16.5, 143.5], 2 seeds x 2 splits"
         assert (cell.values["low"], cell.values["high"]) == pytest.approx((80 - half, 80 + half))
         assert note(made, f"Linear SVM, {PAPER}: ").endswith(": On validation.")
-        assert "Every cell: 2 seeds x 2 splits." in made.notes
+        assert "Every score: 2 seeds x 2 splits." in made.notes
 
     def test_one_split_spreads_over_seeds_and_one_score_does_not(self, tmp_path):
         measure(tmp_path, "table2/Flickr", "paper", {NAME: [[0.5], [0.7]]})
@@ -123,7 +123,7 @@ class TestMainTables:
         made = table(tmp_path, "2")
         assert note(made, f"{PAPER}: ") == f"{PAPER}: [Photo, CS] By one way. [Physics] By another."
         assert note(made, f"{RAW}; {RANDOM}: ").endswith(": By one way.")
-        assert note(made, "Every cell: ") == f"Every cell: 2 seeds x 2 splits; but 1 seed x 2 splits: {PAPER} (Physics)."
+        assert note(made, "Every score: ") == f"Every score: 2 seeds x 2 splits; but 1 seed x 2 splits: {PAPER} (Physics)."
 
     def test_amounts_that_differ_are_told_once_per_amount(self, tmp_path):
         for name in ("CS", "Photo"):
@@ -131,9 +131,9 @@ class TestMainTables:
         for name, row in (("CS", "raw"), ("Photo", "raw"), ("CS", "random")):
             measure(tmp_path, f"table2/{name}", row, {NAME: FIRST[:1]})
         measure(tmp_path, "table2/Physics", "raw", {NAME: [FIRST[0][:1]]})
-        said = note(table(tmp_path, "2"), "Every cell: ")
+        said = note(table(tmp_path, "2"), "Every score: ")
         assert said == (
-            f"Every cell: 2 seeds x 2 splits; but 1 seed x 2 splits: {RAW} (Photo, CS); {RANDOM} (CS). 1 seed x 1 split: {RAW} (Physics)."
+            f"Every score: 2 seeds x 2 splits; but 1 seed x 2 splits: {RAW} (Photo, CS); {RANDOM} (CS). 1 seed x 1 split: {RAW} (Physics)."
         )
 
     def test_the_short_form_has_the_measured_columns_and_no_notes(self, tmp_path):
@@ -263,7 +263,7 @@ class TestAblations:
         assert text(made, "CE-Output", "RDT-M5K") == "55.7 published / data not at hand"
         assert made.blocks[0].columns == GRAPH_SETS
         assert [line.label for line in made.blocks[0].lines] == ["MSE-Embed", "MSE-Output", "CE-Embed", "CE-Output"]
-        assert "measured: On validation." in made.notes and "Every cell: 2 seeds x 2 splits." in made.notes
+        assert "measured: On validation." in made.notes and "Every score: 2 seeds x 2 splits." in made.notes
 
     def test_one_epoch_shows_the_fixed_result(self, tmp_path):
         measure(tmp_path, "alpha/CS-5", "paper", {NAME: FIRST, "linear/fixed": SECOND})

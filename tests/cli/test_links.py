@@ -90,10 +90,44 @@ def test_settings_from_a_file(files):
     assert result["results"]["embeddings"]["AUC"][0]["scores"] == [link_probe(rows, split).auc]
 
 
+def test_a_file_without_a_level_is_of_node_level(files):
+    (files / "own.toml").write_text("epochs = 2\n")
+    assert told(files / "edges.csv", "--config", files / "own.toml", *FAST[2:], "--seeds", 1)["settings"]["epochs"] == 2
+
+
+def test_another_random_state_is_another_draw(files):
+    first, second = (told(files / "edges.csv", *FAST, "--seeds", 2, "--set", f"random_state={seed}") for seed in (0, 1))
+    assert (first["seeds"], second["seeds"]) == ([0, 1], [1, 2])
+    assert first["results"]["embeddings"]["AUC"][1] == second["results"]["embeddings"]["AUC"][0]
+    assert first["settings"]["hidden_dim"] == 8 and first["version"]
+
+
+@pytest.mark.parametrize("out", ["folder", "edges.csv/x.json", "."])
+def test_a_path_that_cannot_be_written_is_refused_before_anything_is_trained(files, out, monkeypatch):
+    (files / "folder").mkdir()
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(NodeLaGraph, "fit", lambda *_: pytest.fail("trained in vain"))
+    assert fails("edges.csv", *FAST, "--out", out, "--overwrite").startswith(f"Cannot write {out}: ")
+
+
+def test_names_are_told_as_they_are(files):
+    odd = files / ":bug: [red]é.csv"
+    odd.write_bytes((files / "edges.csv").read_bytes())
+    assert told(odd, *FAST, "--seeds", 1)["input"]["source"] == str(odd)
+
+
+def test_no_score_is_said_to_be_above_a_hundred(files):
+    out = run(files / "edges.csv", *FAST, "--seeds", 2)[1]
+    intervals = [line.split("│")[5] for line in out.splitlines() if ": A" in line and line.count("│") > 5 and "minus" not in line]
+    ends = [float(each) for interval in intervals for each in interval.split(" to ") if interval.strip() not in ("", "-")]
+    assert ends and max(ends) <= 100.0
+
+
 def test_failures(files):
     (files / "graph.toml").write_text('level = "graph"\n')
     assert "has settings of graph level. Links join nodes" in fails(files / "edges.csv", "--config", files / "graph.toml")
-    assert "must sum to less than 1" in fails(files / "edges.csv", *FAST, "--val", 0.5, "--test", 0.6)
+    shares = "--val and --test are shares of the edges: both above 0, together below 1. Got 0.5 and 0.6."
+    assert fails(files / "nowhere.csv", *FAST, "--val", 0.5, "--test", 0.6) == shares  # before anything is read
     assert "epoch" in fails(files / "edges.csv", "--set", "epoch=3")
     assert "nowhere.csv" in fails(files / "nowhere.csv", *FAST)
     pd.DataFrame({"source": [0], "target": [1]}).to_csv(files / "one.csv", index=False)

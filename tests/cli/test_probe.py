@@ -76,7 +76,7 @@ def test_spectral_clusters(folder, rows):
     result = told(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", "--kind", "spectral", "--seeds", "2")
     direct = cluster_probe(rows, KINDS, method="spectral", seeds=range(2))
     assert scores(result, score="NMI") == [(value,) for value in direct.nmi]
-    assert result["measured_on"] == "2 seed(s) of spectral clustering on all rows"
+    assert result["measured_on"] == "2 seed(s) of spectral clustering on all rows with a label"
 
 
 def test_communities(folder, rows):

@@ -50,7 +50,10 @@ _BLOCK = re.compile(r"<!-- bench\b(?P<words>.*?)-->(?:(?P<inside>.*?)<!-- end --
 _SPREAD = (
     "Mean ± standard deviation over the splits of a seed, over seeds where there is one split; the ± of published numbers is the paper's."
 )
-_INTERVALS = "Intervals are about these data and this way of splitting them, and are not corrected for how many there are."
+_INTERVALS = (
+    "Differences are of the seeds that both rows have. Intervals are about these data and this way of splitting them, and are not corrected "
+    "for how many there are."
+)
 _MEMORY = "MB: peak memory on the GPU; ours is that of the training steps, the graph they see included, the largest over the seeds."
 
 
@@ -255,7 +258,7 @@ def _about_published(recipes: Iterable[Recipe]) -> list[str]:
 
 
 def _amounts(how: Sequence[_How]) -> list[str]:
-    """Out of how many scores most cells are, and the cells that are not."""
+    """Out of how many seeds and splits most scores are, and those that are not."""
     groups: dict[str, list[_How]] = {}
     for each in how:
         groups.setdefault(each.amount, []).append(each)
@@ -267,7 +270,7 @@ def _amounts(how: Sequence[_How]) -> list[str]:
         if amount != usual:
             lines = _grouped((label, ", ".join(columns)) for columns, label in _grouped((each.column, each.label) for each in cells))
             others.append(f"{amount}: " + "; ".join(f"{'; '.join(labels)} ({columns})" for labels, columns in lines))
-    return [f"Every cell: {usual}." if not others else f"Every cell: {usual}; but {'. '.join(others)}."]
+    return [f"Every score: {usual}." if not others else f"Every score: {usual}; but {'. '.join(others)}."]
 
 
 def _provenance(records: Sequence[Record]) -> list[str]:

@@ -1,6 +1,9 @@
-"""The command line: `graphlatent demo | train | embed | info | settings | data`."""
+"""The command line: `graphlatent demo | train | embed | probe | links | info | settings | data | bench`."""
 
 from __future__ import annotations
+
+import io
+import sys
 
 from graphlatent.errors import missing_package
 
@@ -12,6 +15,9 @@ def main() -> None:
         import typer  # noqa: F401
     except ImportError as error:
         raise SystemExit(f"error: {missing_package('typer rich', needed_for='The command line')}") from error
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter shows a question mark
+            stream.reconfigure(errors="replace")
     try:
         from graphlatent.cli.app import app
 

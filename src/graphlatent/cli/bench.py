@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from graphlatent.atomic import refuse_existing, write_text
+from graphlatent.atomic import refuse_unwritable, write_text
 from graphlatent.bench.cells import counts, interval, points, published_cell
 from graphlatent.bench.differences import SEEDLESS, Comparison, compare, sources
 from graphlatent.bench.formats import FORMATS, rows
@@ -69,7 +69,7 @@ def show_table(
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         write = FORMATS[_format(form, out)]
         if out is not None:
-            refuse_existing(out, overwrite=overwrite)
+            refuse_unwritable(out, overwrite=overwrite)
         records, where = _records(output, results), data or data_root()
         measured = {recipe.dataset for recipe in recipes_of(None) if any(record.cell == recipe.name for record in records)}
         absent = [info.name for info in DATASETS if info.name not in measured and not is_present(info, where)]

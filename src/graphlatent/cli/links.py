@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from graphlatent.atomic import refuse_existing, write_json
+from graphlatent._version import __version__
+from graphlatent.atomic import refuse_unwritable, write_json
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
 from graphlatent.cli.reading import (
     FeatureNames,
@@ -26,6 +27,7 @@ from graphlatent.cli.reading import (
 )
 from graphlatent.cli.scores import EMBEDDINGS, RAW, UNTRAINED, Measured, scores_json, show
 from graphlatent.cli.train import make_estimator
+from graphlatent.config import to_mapping
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import ConfigError
@@ -60,36 +62,43 @@ def links(
     """Predict links: hold out edges, train on the others alone, and tell the held-out ones from pairs without an edge."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         if out is not None:
-            refuse_existing(out, overwrite=overwrite)
+            refuse_unwritable(out, overwrite=overwrite)
+        if not (0 < val < 1 and 0 < test < 1 and val + test < 1):
+            raise ConfigError(f"--val and --test are shares of the edges: both above 0, together below 1. Got {val} and {test}.")
         estimator = _estimator(config, assignments or [])
         estimator.set_params(progress=not quiet and not as_json)
         estimator._resolved()  # wrong settings fail here, before a large file is read
         options = table_options(source_column, target_column, weight_column, id_column, graph_column, label, features)
         graph = read_input(source, nodes, options, symmetrize=estimator.symmetrize)
-        splits = [hold_out_edges(graph, val_ratio=val, test_ratio=test, seed=seed) for seed in range(seeds)]
-        first = splits[0]
+        drawn = range(estimator.random_state, estimator.random_state + seeds)
+        splits = {seed: hold_out_edges(graph, val_ratio=val, test_ratio=test, seed=seed) for seed in drawn}
+        first = splits[drawn[0]]
         output.note(
             f"{graph.num_nodes:,} nodes, {len(first.test.nodes) // 2:,} edges held out to measure on and {len(first.val.nodes) // 2:,} to "
             f"choose on, each set beside as many pairs without an edge; {seeds} time(s)"
         )
-        found = [_of_split(estimator, split, seed) for seed, split in enumerate(splits)]
+        found = [_of_split(estimator, split, seed) for seed, split in splits.items()]
         measured = {name: _by_score([each[name] for each in found]) for name in found[0]}
         result = {
+            "version": __version__,
             "input": {"source": source, **about_graph(graph)},
+            "settings": to_mapping(estimator._resolved()),
+            "seeds": list(drawn),
             "val": val,
             "test": test,
             "test_edges": found[0][EMBEDDINGS].num_edges,
             "selection": found[0][EMBEDDINGS].selection,
             **scores_json(measured),
         }
+        _report(output, measured, result)
         if out is not None:
             write_json(out, result)
-        _report(output, measured, result, out)
+            output.say(f"All scores and choices: {out}")
 
 
 def _estimator(config: Path | None, assignments: list[str]) -> LaGraphEstimator:
-    level, values = ("node", {}) if config is None else read_toml(config)
-    if level != "node":
+    level, values = (None, {}) if config is None else read_toml(config)
+    if level not in (None, "node"):
         raise ConfigError(f"{config} has settings of {level} level. Links join nodes: give settings of node level.")
     return make_estimator("node", values, assignments, where=str(config or "--set"))
 
@@ -118,10 +127,8 @@ def _by_score(results: list[LinkResult]) -> Measured:
     }
 
 
-def _report(output: Output, measured: Mapping[str, Measured], result: dict[str, Any], out: Path | None) -> None:
+def _report(output: Output, measured: Mapping[str, Measured], result: dict[str, Any]) -> None:
     show(output, f"Held-out edges against other pairs, {result['test_edges']:,} of each, in %", measured)
     output.say("AUC: the chance that an edge scores higher than another pair. AP: average precision. Both are 50 by guessing.")
     output.say(f"How it was selected: {result['selection']}")
-    if out is not None:
-        output.say(f"All scores and choices: {out}")
     output.result(result)

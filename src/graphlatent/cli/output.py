@@ -40,18 +40,18 @@ class Output:
 
     quiet: bool
     as_json: bool
-    out: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
-    err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, soft_wrap=True))
+    out: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True, markup=False, emoji=False))
+    err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False))
 
     def note(self, text: str) -> None:
         """A remark, on standard error; silent with `--quiet`."""
         if not self.quiet:
-            self.err.print(f"note: {text}", style="dim", markup=False)
+            self.err.print(f"note: {text}", style="dim")
 
     def say(self, text: str = "") -> None:
         """A line of the result; silent with `--json`."""
         if not self.as_json:
-            self.out.print(text, markup=False)
+            self.out.print(text)
 
     def table(self, title: str, columns: list[str], rows: list[list[str]]) -> None:
         """A table of the result; silent with `--json`."""
@@ -62,21 +62,21 @@ class Output:
             table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
         for row in rows:
             table.add_row(*row)
-        self.out.print(table, markup=False)
+        self.out.print(table)
 
     def settings(self, title: str, rows: list[list[str]]) -> None:
         """Settings with their defaults, meanings and allowed values; silent with `--json`."""
         if self.as_json:
             return
-        self.out.print(title, markup=False, style="bold")
+        self.out.print(title, style="bold")
         for name, default, meaning, allowed in rows:
-            self.out.print(f"  {name} = {default}", markup=False)
-            self.out.print(f"      {meaning}  [{allowed}]", markup=False, style="dim")
+            self.out.print(f"  {name} = {default}")
+            self.out.print(f"      {meaning}  [{allowed}]", style="dim")
 
     def result(self, value: dict[str, Any]) -> None:
         """The whole result for machines; only with `--json`."""
         if self.as_json:
-            self.out.print(json.dumps(value, ensure_ascii=False, allow_nan=False), markup=False)
+            typer.echo(json.dumps(value, allow_nan=False))  # as it is, whatever the terminal
 
 
 @contextmanager
@@ -97,16 +97,16 @@ def speaking(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Output]:
         try:
             yield output
         except TrainingInterrupted as stop:
-            output.err.print(str(stop), markup=False)
+            output.err.print(str(stop))
             raise typer.Exit(130) from None
         except KeyboardInterrupt:
-            output.err.print("Interrupted.", markup=False)
+            output.err.print("Interrupted.")
             raise typer.Exit(130) from None
         except (GraphLatentError, MemoryError, RuntimeError) as error:
             if not isinstance(error, GraphLatentError) and not _out_of_memory(error):
                 raise
             if debug:
-                output.err.print(traceback.format_exc(), markup=False)
+                output.err.print(traceback.format_exc())
             text = str(error) if isinstance(error, GraphLatentError) else OUT_OF_MEMORY
-            output.err.print(f"error: {text}", style="red", markup=False)
+            output.err.print(f"error: {text}", style="red")
             raise typer.Exit(2) from None

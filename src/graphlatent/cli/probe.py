@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
-from graphlatent.atomic import refuse_existing, write_json
+from graphlatent.atomic import refuse_unwritable, write_json
 from graphlatent.cli.labelled import Embedded, match_rows, read_embeddings, read_features, read_labels
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
 from graphlatent.cli.scores import EMBEDDINGS, RAW, Measured, scores_json, show
@@ -65,7 +65,7 @@ def probe(
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         plan = _plan(kind, splits, train, val, folds, seeds)
         if out is not None:
-            refuse_existing(out, overwrite=overwrite)
+            refuse_unwritable(out, overwrite=overwrite)
         rows = read_embeddings(embeddings)
         table = read_labels(labels, labels=label or (), id_column=id_column, like=rows)
         place = match_rows(rows, table)
@@ -81,9 +81,10 @@ def probe(
             output.note(note)
         measured = _measured(representations, target, plan, drawn)
         result = _result(measured, target, plan, {"embeddings": str(embeddings), "labels": str(labels), "notes": notes})
+        _report(output, measured, plan, result)
         if out is not None:
             write_json(out, result)
-        _report(output, measured, plan, result, out)
+            output.say(f"All scores and choices: {out}")
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class _Plan:
     def words(self) -> str:
         """Which rows were measured on."""
         if self.kind in _SEARCHES:
-            return f"{self.seeds} seed(s) of {_SEARCHES[self.kind]} on all rows"
+            return f"{self.seeds} seed(s) of {_SEARCHES[self.kind]} on all rows with a label"
         seeds = "" if self.seeds == 1 else f", with {self.seeds} seeds"
         if self.folds is not None:
             return f"{self.folds} shuffled folds{seeds}"
@@ -134,6 +135,9 @@ def _notes(target: Target, plan: _Plan, drawn: Sequence[tuple[Split, ...]], *, n
     notes = []
     if len(target.kept) < num_rows:
         notes.append(f"{num_rows - len(target.kept)} of {num_rows} rows have no label and are left out")
+    if plan.kind == "communities":
+        empty = [name for name, size in target.sizes.items() if size == 0]
+        notes += [f"left out, since they have no member: {', '.join(empty)}"] if empty else []
     if num_unused:
         notes.append(f"{num_unused} row(s) of the labels have no embedding and are not used")
     if plan.folds is not None and not target.several:
@@ -292,10 +296,8 @@ def _result(measured: Mapping[str, Measured], target: Target, plan: _Plan, about
     }
 
 
-def _report(output: Output, measured: Mapping[str, Measured], plan: _Plan, result: dict[str, Any], out: Path | None) -> None:
+def _report(output: Output, measured: Mapping[str, Measured], plan: _Plan, result: dict[str, Any]) -> None:
     show(output, f"{plan.kind} probe of {result['rows']:,} rows, in %", measured)
     output.say(f"Measured on {plan.words}.")
     output.say(f"How it was selected: {result['selection']}")
-    if out is not None:
-        output.say(f"All scores and choices: {out}")
     output.result(result)

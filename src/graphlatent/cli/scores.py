@@ -52,16 +52,10 @@ def show(output: Output, title: str, measured: Mapping[str, Measured]) -> None:
     def percent(value: float) -> str:
         return "-" if math.isnan(value) else f"{100 * value:.1f}"
 
-    lines = [
-        [
-            f"{name}: {score}",
-            percent(s.mean),
-            percent(s.std_splits),
-            percent(s.std_seeds),
-            "-" if math.isnan(s.low) else f"{percent(s.low)} to {percent(s.high)}",
-            str(s.n),
-        ]
-        for name, scores in summaries(measured).items()
-        for score, s in scores.items()
-    ]
+    lines = []
+    for name, scores in summaries(measured).items():
+        for score, s in scores.items():
+            low, high = (s.low, s.high) if name not in measured else (max(s.low, -1.0), min(s.high, 1.0))  # no score is above 1
+            interval = "-" if math.isnan(s.low) else f"{percent(low)} to {percent(high)}"
+            lines.append([f"{name}: {score}", percent(s.mean), percent(s.std_splits), percent(s.std_seeds), interval, str(s.n)])
     output.table(title, list(_COLUMNS), lines)

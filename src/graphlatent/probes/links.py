@@ -316,7 +316,7 @@ def _fitted(rows: Rows, graph: GraphData, strengths: Sequence[float], *, train_p
     if len(edges) == 0:
         raise InputError(
             "There is no edge left to fit 'hadamard' on: every graph of the split has lost all its edges, or links all its nodes. "
-            "Leave 'hadamard' out of 'scorers', or hold out fewer edges."
+            "Hold out fewer edges, or (in Python) leave 'hadamard' out of 'scorers'."
         )
     nodes = space.nodes(np.concatenate([edges, others]))
     table = _taken(rows, nodes[:, 0]) * _taken(rows, nodes[:, 1])
