@@ -51,8 +51,8 @@ _SPREAD = (
     "Mean ± standard deviation over the splits of a seed, over seeds where there is one split; the ± of published numbers is the paper's."
 )
 _INTERVALS = (
-    "Differences are of the seeds that both rows have. Intervals are about these data and this way of splitting them, and are not corrected "
-    "for how many there are."
+    "Differences are of the seeds that both rows have. Intervals are about these data and this way of splitting them, and are not "
+    "corrected for how many there are."
 )
 _MEMORY = "MB: peak memory on the GPU; ours is that of the training steps, the graph they see included, the largest over the seeds."
 
