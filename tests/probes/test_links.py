@@ -282,7 +282,7 @@ def test_no_edge_left_to_fit_on():
         link_probe(np.eye(5), split)
     assert str(caught.value) == (
         "There is no edge left to fit 'hadamard' on: every graph of the split has lost all its edges, or links all its nodes. "
-        "Leave 'hadamard' out of 'scorers', or hold out fewer edges."
+        "Hold out fewer edges, or (in Python) leave 'hadamard' out of 'scorers'."
     )
     assert link_probe(np.eye(5), split, scorers=["dot"]).auc == 0.5
 

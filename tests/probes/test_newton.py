@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +20,7 @@ from graphlatent.errors import GraphLatentWarning
 from graphlatent.probes.losses import Sigmoid, Softmax, SquaredHinge
 from graphlatent.probes.newton import Rows, minimise, minimise_path
 
-KINDS = ("narrow", "wide", "square", "rank", "copies", "contradictory", "constant", "uneven", "tiny", "many columns")
+KINDS = ("narrow", "wide", "square", "rank", "copies", "contradictory", "constant", "uneven", "tiny", "many columns", "one long row")
 STRENGTHS = (1e-2, 1e-6)
 
 
@@ -36,6 +37,8 @@ def case(kind, *, num_classes=3):
         rows[:, [1, 4]] = 5.0
     if kind == "uneven":
         rows = np.exp(3 * rows)
+    if kind == "one long row":
+        rows[0] *= 1e4
     if kind in ("copies", "contradictory"):
         rows[:num] = np.repeat(rows[: num // 4], 4, axis=0)
     if kind == "copies":
@@ -231,6 +234,49 @@ def test_squared_hinge_with_a_free_bias_is_at_the_minimum(kind, strength):
     theirs = hinge_by_scipy(data.x, sign[0], strength)
     assert_same_minimum(hinge_objective(data.x, sign[0], weights, strength), hinge_objective(data.x, sign[0], theirs, strength))
     assert_same_answers(with_ones(data.fresh) @ weights > 0, with_ones(data.fresh) @ theirs > 0)
+
+
+def hinge_by_newton(x, sign, strength):
+    """The minimum by Newton's method with whole Hessians and halved steps, in plain NumPy."""
+    rows, penalty, w = with_ones(x), np.append(np.full(x.shape[1], strength), 0.0), np.zeros(x.shape[1] + 1)
+    for _ in range(300):
+        gap = np.maximum(0, 1 - sign * (rows @ w))
+        gradient = rows.T @ (-2 * sign * gap) / len(x) + penalty * w
+        active = rows[gap > 0]
+        step = np.linalg.solve(2 * active.T @ active / len(x) + np.diag(penalty + 1e-14), -gradient)
+        size, here = 1.0, hinge_objective(x, sign, w, strength)
+        while size > 1e-12 and hinge_objective(x, sign, w + size * step, strength) > here + 1e-4 * size * (gradient @ step):
+            size /= 2
+        w = w + size * step
+    return w
+
+
+@pytest.mark.parametrize("strength", [1e-6, 1e-7, 1e-8])
+def test_a_long_row_does_not_make_the_others_look_done(strength):
+    rng = np.random.default_rng(0)
+    x, sign = rng.normal(size=(300, 20)), rng.choice([-1.0, 1.0], size=300)
+    x[0] *= 1e5
+    x = (x - x.mean(0)) / np.sqrt(((x - x.mean(0)) ** 2).sum(1).mean())
+    weights = minimise(rows_of(x), SquaredHinge(signs_of(sign[None])), column(strength))[0, 0, 0].numpy()
+    best = hinge_by_newton(x, sign, strength)
+    assert_same_minimum(hinge_objective(x, sign, weights, strength), hinge_objective(x, sign, best, strength))
+
+
+@pytest.mark.parametrize("strengths", [(1e-14, 9e-19), (2e-11, 3e-27)])
+def test_a_step_is_never_taken_uphill(strengths, monkeypatch):
+    data, values, original = case("narrow"), [], newton._newton
+
+    def watched(state, *others):
+        after = original(state, *others)
+        values.append((state.value, after[0].value))
+        return after
+
+    monkeypatch.setattr(newton, "_newton", watched)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GraphLatentWarning)  # so small a strength need not end
+        weights = minimise_path(rows_of(data.x), softmax_of((data.y == 2) * 2), column(*strengths), num_classes=3)
+    assert torch.isfinite(weights).all()
+    assert all(bool((after <= before + 1e-12).all()) for before, after in values)
 
 
 @pytest.mark.parametrize("kind", ["narrow", "many columns"])

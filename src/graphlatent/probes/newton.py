@@ -179,7 +179,10 @@ def _descended(state: _State, rows: Rows, inner: Inner, patience: int) -> tuple[
     """The weights after Newton steps from `state`, whether every problem came to its end, and the patience that is left."""
     found, left = state.weights.clone(), torch.arange(state.weights.shape[1], device=state.weights.device)
     for _ in range(_MAX_STEPS):
+        before = state.weights
         state, patience = _newton(state, rows, inner, patience)
+        if not bool(state.done.all()) and torch.equal(state.weights, before):  # nobody finds a way down
+            break
         open_problems = ~state.done.all(0)
         if not bool(open_problems.all()):
             found[:, left] = state.weights
@@ -239,12 +242,20 @@ def _newton(state: _State, rows: Rows, inner: Inner, patience: int) -> tuple[_St
         logits = state.logits + size[:, :, None, None] * slope
         value = state.objective(moved, logits, rows)
         slack = 1e-13 * (1 + state.value.abs())
-        short = (value > state.value - 1e-4 * size * decrement + slack) & (size > 1e-9)
+        short = ~(value <= state.value - 1e-4 * size * decrement + slack) & (size > 0)  # NaN is short too
         if not bool(short.any()):
             break
-        size = torch.where(short, size / 2, size)
-    done = state.done | (decrement <= state.goal)
+        size = torch.where(short, torch.where(size > 1e-9, size / 2, 0.0), size)  # a problem that finds no way down stays where it is
+    near = decrement <= state.goal
+    if inner.rows.values.dtype == torch.float64:
+        near = near & (_distance(gradient, state.strengths) <= state.goal)
+    done = state.done | near
     return _State(moved, logits, value, done, state.loss, state.strengths, state.penalty), patience
+
+
+def _distance(gradient: Tensor, strengths: Tensor) -> Tensor:
+    """Twice the most that the objective can be above its minimum, [F, Q], but for the bias: the L2 term bends it at least so much."""
+    return gradient[..., :-1].square().sum((2, 3)) / strengths
 
 
 def _patience(weights: Tensor) -> int:
@@ -292,8 +303,12 @@ def _conjugate(state: _State, gradient: Tensor, rows: Rows, inner: Inner, patien
     floor = 1e-2 if like.dtype == torch.float32 else 1e-4  # below 1: `size` can be less than the decrement; far below where it is decided
     enough = (size * size.sqrt().clamp(max=1 / 16)).maximum(floor * goal)
     left = patience
+    sure, gained = like.dtype == torch.float64, torch.zeros_like(size)  # `gained`: the decrement so far
     for turn in range(_MAX_INNER):
-        going = (size > enough) & ~state.done
+        going = size > enough
+        if sure:  # a small decrement counts as the end: it must not be small for want of turns
+            going = going | ((gained <= goal) & (_distance(residual, strengths) > goal) & (size > 0))
+        going = going & ~state.done
         if not bool(going.any()):
             break
         if turn == patience:
@@ -305,6 +320,7 @@ def _conjugate(state: _State, gradient: Tensor, rows: Rows, inner: Inner, patien
         steepness = (direction * curved).sum((2, 3))
         going = going & (steepness > 0)  # where not, nothing but rounding is left
         length = torch.where(going, size / steepness, 0.0)[:, :, None, None]
+        gained = gained + length[:, :, 0, 0] * size
         step = torch.addcmul(step, length, direction)
         residual = torch.addcmul(residual, length, curved, value=-1)
         scaled = preconditioner.solve(residual)
