@@ -285,3 +285,10 @@ def test_sparse_tables_stay_sparse():
     assert isinstance(unit, SparseMatrix) and unit is tables.of("row")  # made once
     np.testing.assert_allclose(unit.to_scipy().toarray(), [[0.6, 0.8], [0.0, 0.0]])
     assert tables.of("none") is tables.of("standard")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_short_rows_have_unit_length_too(sparse):
+    rows = np.array([[3.0, 4.0], [0.0, 0.0], [1.0, 0.0]]) * 1e-20
+    found = unit_rows(checked_table(sp.csr_matrix(rows) if sparse else rows))
+    np.testing.assert_allclose(found.to_dense(), [[0.6, 0.8], [0.0, 0.0], [1.0, 0.0]])

@@ -240,12 +240,12 @@ def test_a_single_class_and_three_rows():
         (
             {"strengths": (0.0,)},
             ConfigError,
-            "The 'strengths' parameter of linear_probe must be one or more floats in the range (0.0, inf). Got (0.0,) instead.",
+            "The 'strengths' parameter of linear_probe must be one or more floats in the range [1e-08, 1000]. Got (0.0,) instead.",
         ),
         (
             {"strengths": ()},
             ConfigError,
-            "The 'strengths' parameter of linear_probe must be one or more floats in the range (0.0, inf). Got () instead.",
+            "The 'strengths' parameter of linear_probe must be one or more floats in the range [1e-08, 1000]. Got () instead.",
         ),
         (
             {"preprocessing": ("whiten",)},

@@ -417,3 +417,14 @@ def test_no_convergence_is_said(monkeypatch):
     with pytest.warns(GraphLatentWarning) as caught:
         minimise(rows_of(data.x), softmax_of(data.y), column(1e-6), num_classes=3)
     assert [str(w.message) for w in caught] == ["The linear probe did not converge in 1 Newton steps."]
+
+
+def test_a_fit_beyond_float32_stays_itself_beside_another():
+    data = case("narrow")
+    one = softmax_of(data.y)
+    alone = minimise(rows_of(data.x), one, column(1e39), num_classes=3)
+    both = Softmax(one.target.repeat(2, 1, 1, 1), one.absent.repeat(2, 1, 1, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GraphLatentWarning)
+        beside = minimise(rows_of(data.x, data.x), both, torch.tensor([[1e39], [1e-6]], dtype=torch.float64), num_classes=3)
+    assert torch.isfinite(alone).all() and torch.isfinite(beside).all()

@@ -225,7 +225,7 @@ def test_distances_are_exact_beside_a_huge_row():
         (
             {"strengths": (-1.0,)},
             ConfigError,
-            "The 'strengths' parameter of svm_probe must be one or more floats in the range (0.0, inf). Got (-1.0,) instead.",
+            "The 'strengths' parameter of svm_probe must be one or more floats in the range [1e-08, 1000]. Got (-1.0,) instead.",
         ),
         (
             {"preprocessing": ("pca",)},

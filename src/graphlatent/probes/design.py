@@ -59,10 +59,12 @@ def checked_table(representation: Any) -> Table:
 def unit_rows(table: Table) -> Table:
     """Every row divided by its length; a row of zeros stays one."""
     if isinstance(table, Tensor):
-        return torch.nn.functional.normalize(table.to(torch.float64), dim=1).to(table.dtype)
+        rows = table.to(torch.float64)
+        length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+        return (rows / torch.where(length > 0, length, 1.0)).to(table.dtype)
     squares = torch.zeros(table.shape[0], dtype=torch.float64, device=table.device).index_add(0, table.row, table.value.double() ** 2)
-    value = table.value / squares.sqrt().clamp(min=1e-12)[table.row].to(table.value.dtype)
-    return SparseMatrix(table.crow, table.col, value, table.shape)
+    length = torch.where(squares > 0, squares, 1.0).sqrt()
+    return SparseMatrix(table.crow, table.col, (table.value.double() / length[table.row]).to(table.value.dtype), table.shape)
 
 
 @dataclass(frozen=True, eq=False)

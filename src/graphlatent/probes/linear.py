@@ -20,6 +20,8 @@ from graphlatent.probes.protocol import Answer, Protocol, Visible
 from graphlatent.probes.results import Choice, ProbeResult
 
 STRENGTHS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+STRENGTH_RANGE = (1e-8, 1e3)
+"""Beyond it float64 does not tell the minimum apart, and nobody needs it: rows have mean squared norm 1."""
 SELECTION = (
     "Per split, the {what} with the highest validation {metric}; among equals the one named first, then the larger strength. "
     "The test labels of a split are read once, after its choice."
@@ -123,8 +125,9 @@ def checked_rows(representation: Any, num_rows: int) -> Any:
 
 def checked_settings(strengths: Sequence[float], preprocessing: Sequence[Preprocessing], *, owner: str) -> tuple[Setting, ...]:
     """Every combination, in the order in which equals are preferred: the preprocessing named first, then the larger strength."""
-    if len(strengths) == 0 or not all(0 < s < float("inf") for s in strengths):
-        raise bad_argument("strengths", owner=owner, allowed="one or more floats in the range (0.0, inf)", got=strengths)
+    least, most = STRENGTH_RANGE
+    if len(strengths) == 0 or not all(least <= s <= most for s in strengths):
+        raise bad_argument("strengths", owner=owner, allowed=f"one or more floats in the range [{least:g}, {most:g}]", got=strengths)
     if isinstance(preprocessing, str) or not preprocessing or not set(preprocessing) <= set(PREPROCESSING):
         raise bad_argument("preprocessing", owner=owner, allowed=f"one or more of {PREPROCESSING}", got=preprocessing)
     return tuple(Setting(how, s) for how in preprocessing for s in sorted(map(float, strengths), reverse=True))

@@ -234,6 +234,8 @@ def _newton(state: _State, rows: Rows, inner: Inner, patience: int) -> tuple[_St
     """
     gradient = rows.pull(state.loss.slope(state.logits)) + state.penalty * state.weights
     step, patience = _conjugate(state, gradient, rows, inner, patience)
+    usable = torch.isfinite(step).all(3).all(2) & ~state.done
+    step = torch.where(usable[:, :, None, None], step, 0.0)
     decrement = -(gradient * step).sum((2, 3))
     slope = rows.logits(step)
     size = torch.where(state.done, 0.0, torch.ones_like(decrement))
@@ -241,12 +243,12 @@ def _newton(state: _State, rows: Rows, inner: Inner, patience: int) -> tuple[_St
         moved = state.weights + size[:, :, None, None] * step
         logits = state.logits + size[:, :, None, None] * slope
         value = state.objective(moved, logits, rows)
-        slack = 1e-13 * (1 + state.value.abs())
+        slack = (1e-13 * (1 + state.value.abs())).minimum(0.1 * state.goal)
         short = ~(value <= state.value - 1e-4 * size * decrement + slack) & (size > 0)  # NaN is short too
         if not bool(short.any()):
             break
         size = torch.where(short, torch.where(size > 1e-9, size / 2, 0.0), size)  # a problem that finds no way down stays where it is
-    near = decrement <= state.goal
+    near = usable & (decrement <= state.goal)
     if inner.rows.values.dtype == torch.float64:
         near = near & (_distance(gradient, state.strengths) <= state.goal)
     done = state.done | near
