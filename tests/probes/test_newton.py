@@ -3,132 +3,36 @@
 from __future__ import annotations
 
 import math
-import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
-from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import graphlatent.probes.newton as newton
 from graphlatent.errors import GraphLatentWarning
-from graphlatent.probes.losses import Sigmoid, Softmax, SquaredHinge
-from graphlatent.probes.newton import Rows, minimise, minimise_path
-
-KINDS = ("narrow", "wide", "square", "rank", "copies", "contradictory", "constant", "uneven", "tiny", "many columns", "one long row")
-STRENGTHS = (1e-2, 1e-6)
-
-
-def case(kind, *, num_classes=3):
-    """Rows, classes and fresh rows of the same kind; rows have mean 0 and mean squared norm 1, as the solver gets them."""
-    rng = np.random.default_rng(7)
-    num, width = {"wide": (30, 90), "square": (40, 40), "tiny": (3, 2), "many columns": (310, 290)}.get(kind, (80, 6))
-    total = num + 1000
-    labels = np.arange(total) % num_classes
-    rows = rng.normal(size=(num_classes, width))[labels] + 1.2 * rng.normal(size=(total, width))
-    if kind == "rank":
-        rows = rows[:, :3] @ rng.normal(size=(3, 40))
-    if kind == "constant":
-        rows[:, [1, 4]] = 5.0
-    if kind == "uneven":
-        rows = np.exp(3 * rows)
-    if kind == "one long row":
-        rows[0] *= 1e4
-    if kind in ("copies", "contradictory"):
-        rows[:num] = np.repeat(rows[: num // 4], 4, axis=0)
-    if kind == "copies":
-        labels[:num] = np.repeat(labels[: num // 4], 4)
-    rows = rows - rows[:num].mean(0)
-    rows = rows / np.sqrt((rows[:num] ** 2).sum(1).mean())
-    return SimpleNamespace(x=rows[:num], y=labels[:num], fresh=rows[num:], num_classes=num_classes)
-
-
-def with_ones(x):
-    return np.column_stack([x, np.ones(len(x))])
-
-
-def rows_of(*tables):
-    """The rows of several fits, filled up to the longest."""
-    longest = max(map(len, tables))
-    values = np.stack([np.pad(with_ones(x), ((0, longest - len(x)), (0, 0))) for x in tables])
-    share = np.stack([np.pad(np.full(len(x), 1 / len(x)), (0, longest - len(x))) for x in tables])
-    return Rows(torch.from_numpy(values), torch.from_numpy(share))
-
-
-def softmax_of(*labels, num_classes=3):
-    longest = max(map(len, labels))
-    target = np.zeros((len(labels), 1, num_classes, longest))
-    for f, y in enumerate(labels):
-        target[f, 0, y, np.arange(len(y))] = 1.0
-    target = torch.from_numpy(target)
-    return Softmax(target, target.sum(3, keepdim=True) == 0)
-
-
-def signs_of(*signs):
-    """[F, Q, 1, n] out of one [Q, n] per fit."""
-    longest = max(each.shape[1] for each in signs)
-    return torch.from_numpy(np.stack([np.pad(each, ((0, 0), (0, longest - each.shape[1])), constant_values=-1.0) for each in signs]))[
-        :, :, None
-    ]
-
-
-def against_rest(y, num_classes=3):
-    return np.where(np.arange(num_classes)[:, None] == y, 1.0, -1.0)
-
-
-def column(*strengths):
-    return torch.tensor([strengths], dtype=torch.float64)
-
-
-# --- the objectives once more, in plain NumPy ---
-
-
-def softmax_objective(x, y, weights, strength):
-    logits = with_ones(x) @ weights.T
-    top = logits.max(1)
-    return float(
-        (np.log(np.exp(logits - top[:, None]).sum(1)) + top - logits[np.arange(len(x)), y]).mean()
-        + strength / 2 * (weights[:, :-1] ** 2).sum()
-    )
-
-
-def sigmoid_objective(x, sign, w, strength):
-    return float(np.logaddexp(0, -sign * (with_ones(x) @ w)).mean() + strength / 2 * (w[:-1] ** 2).sum())
-
-
-def hinge_objective(x, sign, w, strength, *, free_bias=True):
-    penalised = w[:-1] if free_bias else w
-    return float((np.maximum(0, 1 - sign * (with_ones(x) @ w)) ** 2).mean() + strength / 2 * (penalised**2).sum())
-
-
-def hinge_by_scipy(x, sign, strength):
-    def slope(w):
-        inside = -2 * sign * np.maximum(0, 1 - sign * (with_ones(x) @ w)) / len(x)
-        return with_ones(x).T @ inside + strength * np.append(w[:-1], 0)
-
-    options = {"maxiter": 50_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-11}
-    return minimize(
-        lambda w: hinge_objective(x, sign, w, strength), np.zeros(x.shape[1] + 1), jac=slope, method="L-BFGS-B", options=options
-    ).x
-
-
-def logistic(x, y, cost):
-    return LogisticRegression(C=cost, solver="newton-cg", tol=1e-10, max_iter=10_000).fit(x, y)
-
-
-def assert_same_minimum(ours, theirs):
-    assert ours <= theirs + 1e-6 * max(1.0, theirs)
-    assert ours >= theirs - 1e-6 * max(1.0, theirs)
-
-
-def assert_same_answers(ours, theirs):
-    assert np.mean(ours == theirs) >= 0.999
-
+from graphlatent.probes.losses import Sigmoid, SquaredHinge
+from graphlatent.probes.newton import minimise, minimise_path
+from solver_cases import (
+    KINDS,
+    STRENGTHS,
+    against_rest,
+    assert_same_answers,
+    assert_same_minimum,
+    case,
+    column,
+    hinge_by_scipy,
+    hinge_objective,
+    logistic,
+    rows_of,
+    sigmoid_objective,
+    signs_of,
+    softmax_objective,
+    softmax_of,
+    with_ones,
+)
 
 # --- values by hand ---
 
@@ -234,68 +138,6 @@ def test_squared_hinge_with_a_free_bias_is_at_the_minimum(kind, strength):
     theirs = hinge_by_scipy(data.x, sign[0], strength)
     assert_same_minimum(hinge_objective(data.x, sign[0], weights, strength), hinge_objective(data.x, sign[0], theirs, strength))
     assert_same_answers(with_ones(data.fresh) @ weights > 0, with_ones(data.fresh) @ theirs > 0)
-
-
-def hinge_by_newton(x, sign, strength):
-    """The minimum by Newton's method with whole Hessians and halved steps, in plain NumPy."""
-    rows, penalty, w = with_ones(x), np.append(np.full(x.shape[1], strength), 0.0), np.zeros(x.shape[1] + 1)
-    for _ in range(300):
-        gap = np.maximum(0, 1 - sign * (rows @ w))
-        gradient = rows.T @ (-2 * sign * gap) / len(x) + penalty * w
-        active = rows[gap > 0]
-        step = np.linalg.solve(2 * active.T @ active / len(x) + np.diag(penalty + 1e-14), -gradient)
-        size, here = 1.0, hinge_objective(x, sign, w, strength)
-        while size > 1e-12 and hinge_objective(x, sign, w + size * step, strength) > here + 1e-4 * size * (gradient @ step):
-            size /= 2
-        w = w + size * step
-    return w
-
-
-@pytest.mark.parametrize("strength", [1e-6, 1e-7, 1e-8])
-def test_a_long_row_does_not_make_the_others_look_done(strength):
-    rng = np.random.default_rng(0)
-    x, sign = rng.normal(size=(300, 20)), rng.choice([-1.0, 1.0], size=300)
-    x[0] *= 1e5
-    x = (x - x.mean(0)) / np.sqrt(((x - x.mean(0)) ** 2).sum(1).mean())
-    weights = minimise(rows_of(x), SquaredHinge(signs_of(sign[None])), column(strength))[0, 0, 0].numpy()
-    best = hinge_by_newton(x, sign, strength)
-    assert_same_minimum(hinge_objective(x, sign, weights, strength), hinge_objective(x, sign, best, strength))
-
-
-@pytest.mark.parametrize("strengths", [(1e-14, 9e-19), (2e-11, 3e-27)])
-def test_a_step_is_never_taken_uphill(strengths, monkeypatch):
-    data, values, original = case("narrow"), [], newton._newton
-
-    def watched(state, *others):
-        after = original(state, *others)
-        values.append((state.value, after[0].value))
-        return after
-
-    monkeypatch.setattr(newton, "_newton", watched)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GraphLatentWarning)  # so small a strength need not end
-        weights = minimise_path(rows_of(data.x), softmax_of((data.y == 2) * 2), column(*strengths), num_classes=3)
-    assert torch.isfinite(weights).all()
-    assert all(bool((after <= before + 1e-12).all()) for before, after in values)
-
-
-@pytest.mark.parametrize("kind", ["narrow", "many columns"])
-def test_hessians_that_cannot_be_factorised_are_done_without(kind, monkeypatch):
-    data = case(kind)
-    rows, loss, strengths = rows_of(data.x), SquaredHinge(signs_of(against_rest(data.y))), column(1e-4, 1e-4, 1e-6)
-    expected, calls = minimise(rows, loss, strengths), []
-
-    def failing(hessian):
-        calls.append(hessian.dtype)
-        return torch.full_like(hessian, torch.nan), torch.ones(hessian.shape[:2], dtype=torch.int32)
-
-    monkeypatch.setattr(torch.linalg, "cholesky_ex", failing)
-    found = minimise(rows, loss, strengths)
-    assert set(calls) == {torch.float32, torch.float64}  # both had their turn
-    for sign, one, other, strength in zip(
-        against_rest(data.y), found[0, :, 0].numpy(), expected[0, :, 0].numpy(), strengths[0], strict=True
-    ):
-        assert_same_minimum(*(hinge_objective(data.x, sign, w, float(strength)) for w in (one, other)))
 
 
 @pytest.mark.parametrize("strength", [1e-8, 1e-9])
@@ -417,14 +259,3 @@ def test_no_convergence_is_said(monkeypatch):
     with pytest.warns(GraphLatentWarning) as caught:
         minimise(rows_of(data.x), softmax_of(data.y), column(1e-6), num_classes=3)
     assert [str(w.message) for w in caught] == ["The linear probe did not converge in 1 Newton steps."]
-
-
-def test_a_fit_beyond_float32_stays_itself_beside_another():
-    data = case("narrow")
-    one = softmax_of(data.y)
-    alone = minimise(rows_of(data.x), one, column(1e39), num_classes=3)
-    both = Softmax(one.target.repeat(2, 1, 1, 1), one.absent.repeat(2, 1, 1, 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GraphLatentWarning)
-        beside = minimise(rows_of(data.x, data.x), both, torch.tensor([[1e39], [1e-6]], dtype=torch.float64), num_classes=3)
-    assert torch.isfinite(alone).all() and torch.isfinite(beside).all()
