@@ -14,20 +14,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
+from commands import run
 from graphlatent import __version__
-from graphlatent.cli.app import app
 
 FAST = ["--set", "epochs=3", "--set", "hidden_dim=8", "--set", "device=cpu"]
-
-
-def run(*args: object) -> tuple[int, str, str]:
-    """(exit code, standard output, standard error) of a command."""
-    result = CliRunner().invoke(app, [str(a) for a in args])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
 
 
 def fails(*args: object) -> str:
