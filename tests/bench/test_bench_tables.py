@@ -273,11 +273,12 @@ class TestAblations:
         assert [line.label for line in made.blocks[0].lines] == [f"alpha {a}" for a in (1, 2, 5, 10, 20, 50, 100)]
 
     def test_memory_of_table_3(self, tmp_path):
-        measure(tmp_path, "table3/Flickr-100", "paper", {"linear/fixed": [[0.07]]}, training={"peak_memory_mb": 700})
+        measure(tmp_path, "table3/Flickr-100", "paper", {"linear/fixed": [[0.07]]}, training={"peak_memory_mb": 777})  # a process's first, which pays more
         measure(tmp_path, "table3/Flickr-100", "paper", {"linear/fixed": [[0.05]]}, seeds=[1], training={"peak_memory_mb": 712.4})
+        measure(tmp_path, "table3/Flickr-100", "paper", {"linear/fixed": [[0.06]]}, seeds=[2], training={"peak_memory_mb": 700})
         measure(tmp_path, "table3/Physics-all", "paper", {"linear/fixed": [[0.9]]}, training={"epochs": 3})
         made = table(tmp_path, "3", absent=["Reddit"])
-        assert text(made, "100 nodes", "Flickr") == "6.07, 1389 MB published / 6.0 ± 1.4, 712 MB"
+        assert text(made, "100 nodes", "Flickr") == "6.07, 1389 MB published / 6.0 ± 1.0, 712 MB"
         assert text(made, "all nodes", "Reddit") == "95.22, 16933 MB published / data not at hand"
         assert text(made, "all nodes", "Physics") == "90.0"
         assert text(made, "all nodes", "Reddit-shape") == "not measured"  # made up: always at hand
