@@ -1,4 +1,4 @@
-"""Write the tables of README.md and benchmarks/README.md from the records in benchmarks/results/.
+"""Write the tables of README.md, benchmarks/README.md and docs/evidence.md from the records in benchmarks/results/.
 
     python benchmarks/pages.py
 
@@ -126,6 +126,21 @@ def probes_table() -> str:
     return "\n".join(lines)
 
 
+def collapse_table() -> str:
+    """How many directions an embedding has, and how far it is from the untrained encoder's, as training goes on."""
+    lines = ["| | learning rate | alpha | epochs | effective rank | likeness to the untrained |", "|---" * 6 + "|"]
+    for record in json.loads((RESULTS / "collapse.json").read_text()):
+        runs: dict[tuple[str, float, float, bool], list[dict[str, Any]]] = {}
+        for run in record["runs"]:
+            runs.setdefault((run["cell"], run["lr"], run["alpha"], run["of the paper"]), []).append(run)
+        for (cell, rate, alpha, own), found in runs.items():
+            setting = f"{cell.split('/')[1]}{', as in the paper' if own else ''} | {rate:g} | {alpha:g}"
+            shown = ("epoch", "d"), ("effective_rank", ".1f"), ("likeness", ".2f")
+            cells = [", ".join(f"{run[key]:{form}}" for run in found) for key, form in shown]
+            lines.append(f"| {setting} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def milliseconds(seconds: float) -> str:
     """Three digits: 1.51 ms, 638 ms, 8.18 s."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
@@ -144,8 +159,9 @@ TABLES = {
     "precisions": precision_table,
     "memory": memory_line,
     "probes": probes_table,
+    "collapse": collapse_table,
 }
-PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
+PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "docs" / "evidence.md")
 
 
 def filled(text: str) -> str:

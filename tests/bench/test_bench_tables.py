@@ -149,7 +149,7 @@ class TestMainTables:
     def test_where_and_when(self, tmp_path):
         measure(tmp_path, "table2/CS", "paper", {NAME: FIRST}, about={"date": "2026-03-01", "hardware": "a GPU"})
         measure(tmp_path, "table2/CS", "raw", {NAME: FIRST[:1]})
-        measure(tmp_path, "table1/DD", "raw", {NAME: FIRST[:1]}, about={"hardware": "of another table"})
+        measure(tmp_path, "table1/DD", "defaults", {NAME: FIRST[:1]}, about={"hardware": "of another table"})
         said = "3 records, 2026-01-02 to 2026-03-01; a CPU, a GPU. Each names its command, seed and commit."
         assert table(tmp_path, "2").notes[-1] == said
         measure(tmp_path, "table9/DD-ce-embed", "paper", {NAME: FIRST[:1]}, about={"command": ""})
@@ -178,8 +178,8 @@ class TestDifferences:
 
     def test_lines(self):
         assert [(m.first.row, m.second.row) for m in DIFFERENCES["node"]] == [
-            ("paper", "random"), ("paper", "propagated"), ("paper", "raw"), ("paper", "random"), ("defaults", "defaults"),
-            ("released", "paper"), ("released", "released"),
+            ("paper", "random"), ("paper", "propagated"), ("paper", "raw"), ("paper", "random"), ("paper", "random"),
+            ("defaults", "defaults"), ("released", "paper"), ("released", "released"),
         ]  # fmt: skip
         (fixed,) = [m for m in DIFFERENCES["node"] if m.label == "fixed epochs minus random-initialised, features appended to both"]
         assert (fixed.first.result, fixed.second.result) == ("linear/fixed", "linear/fixed")
@@ -254,6 +254,9 @@ def _check(found: dict[str, str], values: np.ndarray, *, shared: bool) -> None:
     assert (found["seeds"], found["splits"]) == (str(seeds), str(splits))
 
 
+UNTRAINED = ("raw features", "propagated features", "random-initialised encoder")
+
+
 class TestAblations:
     def test_printed_and_measured_side_by_side(self, tmp_path):
         measure(tmp_path, "table9/NCI1-mse-embed", "paper", {NAME: FIRST, "linear/fixed": [[0.1, 0.1], [0.1, 0.1]]})
@@ -262,7 +265,7 @@ class TestAblations:
         assert text(made, "CE-Output", "NCI1") == "79.9 published / not measured"
         assert text(made, "CE-Output", "RDT-M5K") == "55.7 published / data not at hand"
         assert made.blocks[0].columns == GRAPH_SETS
-        assert [line.label for line in made.blocks[0].lines] == ["MSE-Embed", "MSE-Output", "CE-Embed", "CE-Output"]
+        assert [line.label for line in made.blocks[0].lines] == [*UNTRAINED, "MSE-Embed", "MSE-Output", "CE-Embed", "CE-Output"]
         assert "measured: On validation." in made.notes and "Every score: 2 seeds x 2 splits." in made.notes
 
     def test_one_epoch_shows_the_fixed_result(self, tmp_path):
@@ -270,10 +273,31 @@ class TestAblations:
         made = table(tmp_path, "alpha")
         assert text(made, "alpha 5", "CS") == "70.0 ± 7.1"  # no number is printed
         assert "published: no numbers are printed." in made.notes
-        assert [line.label for line in made.blocks[0].lines] == [f"alpha {a}" for a in (1, 2, 5, 10, 20, 50, 100)]
+        appended = f"{UNTRAINED[2]}, features appended as in the paper"  # to be like the lines below it
+        assert [line.label for line in made.blocks[0].lines] == [
+            *UNTRAINED[:2],
+            appended,
+            *(f"alpha {a}" for a in (1, 2, 5, 10, 20, 50, 100)),
+        ]
+
+    def test_what_needs_no_training_stands_above(self, tmp_path):
+        measure(tmp_path, "table9/NCI1-mse-embed", "paper", {NAME: FIRST})
+        measure(tmp_path, "table1/NCI1", "random", {NAME: SECOND})
+        measure(tmp_path, "table1/NCI1", "paper", {NAME: [[0.1]]})  # no concern of this table
+        measure(tmp_path, "table2/CS", "random", {NAME: FIRST, "linear/fixed": SECOND})
+        measure(tmp_path, "binarized/CS", "random", {NAME: FIRST, "linear/fixed": FIRST})  # other features
+        measure(tmp_path, "table3/Flickr-shape-all", "raw", {NAME: [[0.8]]})
+        nine, alpha, three = (table(tmp_path, name, absent=["RDT-M5K"]) for name in ("9", "alpha", "3"))
+        assert (text(nine, UNTRAINED[2], "NCI1"), text(nine, UNTRAINED[2], "RDT-M5K")) == ("70.0 ± 7.1", "data not at hand")
+        assert text(nine, UNTRAINED[0], "NCI1") == "not measured"
+        assert nine.notes[-1].startswith("4 records")
+        assert text(alpha, f"{UNTRAINED[2]}, features appended as in the paper", "CS") == "70.0 ± 7.1"
+        assert text(three, UNTRAINED[0], "Flickr-shape") == "80.0"
 
     def test_memory_of_table_3(self, tmp_path):
-        measure(tmp_path, "table3/Flickr-100", "paper", {"linear/fixed": [[0.07]]}, training={"peak_memory_mb": 777})  # a process's first, which pays more
+        measure(
+            tmp_path, "table3/Flickr-100", "paper", {"linear/fixed": [[0.07]]}, training={"peak_memory_mb": 777}
+        )  # the first, which pays more
         measure(tmp_path, "table3/Flickr-100", "paper", {"linear/fixed": [[0.05]]}, seeds=[1], training={"peak_memory_mb": 712.4})
         measure(tmp_path, "table3/Flickr-100", "paper", {"linear/fixed": [[0.06]]}, seeds=[2], training={"peak_memory_mb": 700})
         measure(tmp_path, "table3/Physics-all", "paper", {"linear/fixed": [[0.9]]}, training={"epochs": 3})

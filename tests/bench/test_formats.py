@@ -17,7 +17,7 @@ NONE = Cell("not measured", values={"state": "not measured"})
 TABLE = Table(
     "1", "Table 1", (Block("", ("A", "B"), (Line("raw", (MEASURED, NONE)),)), Block("More", ("A",), (Line("x", (NONE,)),))), ("Note.",)
 )
-VOID = {"meta"}
+VOID = {"meta", "br"}
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip)
 
 
@@ -104,6 +104,9 @@ class TestHtml:
         ]
         assert '<td class="none">not measured</td>' in page and "<td>80.0 ± 7.1<small>95 % [" in page
         assert page.startswith("<!DOCTYPE html>\n") and "<li>Note.</li>" in page
+
+    def test_printed_and_measured_stand_on_two_lines(self):
+        assert ">79.9 published /<br>80.0 &lt; 81<" in html_page(table_of("79.9 published / 80.0 < 81"))
 
     @given(texts)
     def test_whatever_it_says_is_escaped(self, text):

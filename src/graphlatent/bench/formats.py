@@ -160,7 +160,8 @@ def _html_cell(cell: Cell) -> str:
     known = any(_plain(cell.values.get(name)) is not None for name in ("published", "mean"))
     detail = "".join(f"<small>{html.escape(part)}</small>" for part in cell.detail.rsplit(", ", 1) if part)  # interval, counts
     start = "<td>" if known else '<td class="none">'
-    return f"{start}{html.escape(cell.text)}{detail}</td>"
+    text = html.escape(cell.text).replace(" published / ", " published /<br>")  # narrow enough for a screen
+    return f"{start}{text}{detail}</td>"
 
 
 def _escaped(text: str) -> str:

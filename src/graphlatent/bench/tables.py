@@ -1,7 +1,7 @@
 """The paper's tables, made anew from the ledger: what was printed, and what was measured beside it.
 
-A main table (1, 2, binarized) has a column for each data set and a line for each way to come to a score. The others are ablations: a line
-for each variant, what was printed and what was measured in one cell.
+A main table (1, 2, binarized) has a column for each data set and a line for each way to come to a score. The others are ablations: what
+needs no training, as the main tables have it, then a line for each variant, what was printed and what was measured in one cell.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from graphlatent.bench.cells import (
 from graphlatent.bench.differences import by_seed, for_every_seed, summary_of
 from graphlatent.bench.formats import Block, Cell, Line, Table, markdown
 from graphlatent.bench.ledger import Record, read_ledger
-from graphlatent.bench.lines import BLOCKS, DIFFERENCES, SHORT, Minus, Wanted
+from graphlatent.bench.lines import BLOCKS, DIFFERENCES, SHORT, Minus, Wanted, baselines
 from graphlatent.bench.recipe import SHAPES, Recipe, all_recipes
 from graphlatent.data.datasets import dataset_info
 from graphlatent.errors import ConfigError, InputError, bad_argument
@@ -73,8 +73,9 @@ def make_table(name: str, records: Sequence[Record], *, absent: Collection[str] 
     if name not in TITLES:
         raise bad_argument("table", owner="bench", allowed=f"one of {tuple(TITLES)}", got=name)
     recipes = recipes_of(name)
-    cells = {recipe.name for recipe in recipes}
-    source = _Source([record for record in records if record.cell in cells], frozenset(absent))
+    own = {recipe.name for recipe in recipes}
+    above = set() if name in MAIN else {(recipe.name, wanted.row) for recipe, wanted in _baselines(recipes)}
+    source = _Source([r for r in records if r.cell in own or (r.cell, r.row) in above], frozenset(absent))
     blocks, how = (_main if name in MAIN else _ablation)(source, recipes)
     reading = [_SPREAD, *([_INTERVALS] if name in MAIN else []), *([_MEMORY] if name == "3" else []), *_provenance(source.records)]
     return Table(name, f"{TITLES[name]} ({_metrics(recipes)})", tuple(blocks), (*_about_published(recipes), *how, *reading))
@@ -198,11 +199,7 @@ def _main(source: _Source, recipes: Sequence[Recipe]) -> tuple[list[Block], list
             how += source.how(recipes, wanted, label=f"{title}, {wanted.label}" if title else wanted.label)
     minus = [Line(each.label, tuple(source.difference(recipe, each) for recipe in recipes)) for each in DIFFERENCES[level]]
     blocks.append(Block("Differences in points, paired by seed and split, with 95 % intervals", columns, tuple(minus)))
-    by_label = {
-        label: [(each.column, each.selection) for each in how if each.label == label] for label in dict.fromkeys(h.label for h in how)
-    }
-    selected = _grouped((label, _by_column(said)) for label, said in by_label.items())
-    return blocks, [*(f"{'; '.join(labels)}: {text}" for labels, text in selected), *_amounts(how)]
+    return blocks, [*_selections(how), *_amounts(how)]
 
 
 def _ablation(source: _Source, recipes: Sequence[Recipe]) -> tuple[list[Block], list[str]]:
@@ -211,9 +208,25 @@ def _ablation(source: _Source, recipes: Sequence[Recipe]) -> tuple[list[Block], 
     lines, columns = (tuple(dict.fromkeys(key[i] for key in place)) for i in (0, 1))
     measured = [Line(line, tuple(_variant(source, place.get((line, column))) for column in columns)) for line in lines]
     how = [said for recipe in recipes for said in source.how([recipe], _shown(recipe), label=recipe.line)]
+    untrained: dict[str, list[Cell]] = {}
+    beside: list[_How] = []
+    for recipe, wanted in _baselines(recipes):
+        untrained.setdefault(wanted.label, []).append(source.cell(recipe, wanted))
+        beside += source.how([recipe], wanted, label=wanted.label)
+    block = Block("", columns, (*(Line(label, tuple(cells)) for label, cells in untrained.items()), *measured))
     selected = _by_column((each.column, each.selection) for each in how)
     shapes = [f"{recipe.column}: {recipe.ours['dataset']}" for recipe in recipes if recipe.dataset in SHAPES]
-    return [Block("", columns, tuple(measured))], [f"measured: {selected}", *_amounts(how), *dict.fromkeys(shapes)]
+    return [block], [*_selections(beside), f"measured: {selected}", *_amounts([*beside, *how]), *dict.fromkeys(shapes)]
+
+
+def _baselines(recipes: Sequence[Recipe]) -> list[tuple[Recipe, Wanted]]:
+    """For each column of an ablation what needs no training, and the cell that has it: the first of the same data with those rows."""
+    found = []
+    for column in dict.fromkeys(recipe.column for recipe in recipes):
+        one = next(recipe for recipe in recipes if recipe.column == column)
+        same = [each for each in _recipes() if (each.dataset, each.binarize) == (one.dataset, one.binarize) and "random" in each.rows]
+        found += [(same[0] if same else one, wanted) for wanted in baselines(one.level, _shown(one).result)]
+    return found
 
 
 def _variant(source: _Source, recipe: Recipe | None) -> Cell:
@@ -237,7 +250,7 @@ def _shown(recipe: Recipe) -> Wanted:
 
 
 def _peak_memory(records: Iterable[Record], recipe: Recipe) -> float | None:
-    """The median over the seeds, since the first training of a process also pays what the GPU's libraries take once; None where it was not measured."""
+    """The median over the seeds (a process's first training also pays what the GPU's libraries take once); None where not measured."""
     found = [record.training.get("peak_memory_mb") for record in records if record.cell == recipe.name and record.row == "paper"]
     values = [value for value in found if isinstance(value, int | float)]
     return median(values) if values else None
@@ -257,6 +270,15 @@ def _about_published(recipes: Iterable[Recipe]) -> list[str]:
             noted += [(recipe.column, printed.note)] if printed.note else []
     notes = [f"published, {', '.join(columns)}: {text}" for columns, text in _grouped(noted)]
     return [f"published: {_by_column(said)}" if said else "published: no numbers are printed.", *notes]
+
+
+def _selections(how: Sequence[_How]) -> list[str]:
+    """How lines were selected, those of equal words together."""
+    by_label = {
+        label: [(each.column, each.selection) for each in how if each.label == label] for label in dict.fromkeys(h.label for h in how)
+    }
+    selected = _grouped((label, _by_column(said)) for label, said in by_label.items())
+    return [f"{'; '.join(labels)}: {text}" for labels, text in selected]
 
 
 def _amounts(how: Sequence[_How]) -> list[str]:

@@ -1,0 +1,61 @@
+"""Numbers of the benchmarks in the docs come from their records, and what the records say of an embedding is computed right."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def script(name: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_the_defaults_is_its_records():
+    page = script("defaults").page(ROOT / "benchmarks" / "results" / "defaults.jsonl")
+    text = (ROOT / "docs" / "defaults.md").read_text()
+    assert text.split("<!-- table -->")[1].split("<!-- end -->")[0].strip() == page.strip()
+
+
+@pytest.mark.parametrize(("name", "marker"), [("README.md", "speed"), ("benchmarks/README.md", "steps"), ("docs/evidence.md", "collapse")])
+def test_tables_are_their_records(name, marker):
+    text = (ROOT / name).read_text()
+    assert f"<!-- {marker} -->" in text
+    assert script("pages").filled(text) == text
+
+
+@pytest.fixture(scope="module")
+def collapse():
+    return script("collapse")
+
+
+class TestCollapse:
+    @pytest.fixture
+    def rows(self):
+        return np.random.default_rng(0).standard_normal((4000, 5))
+
+    def test_effective_rank_counts_directions(self, collapse, rows):
+        assert collapse.effective_rank(collapse.standardised(rows)) == pytest.approx(5, rel=0.01)
+        one = rows[:, :1] * [[1.0, -2.0, 3.0]]
+        assert collapse.effective_rank(collapse.standardised(one)) == pytest.approx(1)
+        twice = np.hstack([rows, 7 * rows])  # the same directions again, at another scale
+        assert collapse.effective_rank(collapse.standardised(twice)) == pytest.approx(5, rel=0.01)
+
+    def test_constant_columns_count_for_nothing(self, collapse, rows):
+        with_constant = np.hstack([rows, np.full((len(rows), 3), 4.0)]).astype(np.float32)
+        assert collapse.standardised(with_constant).shape == (len(rows), 5)
+
+    def test_likeness_sees_neither_rotation_nor_scale(self, collapse, rows):
+        rows = collapse.standardised(rows)
+        turned = 3 * rows @ np.linalg.qr(np.random.default_rng(1).standard_normal((5, 5)))[0]
+        assert collapse.likeness(rows, turned) == pytest.approx(1)
+        other = collapse.standardised(np.random.default_rng(2).standard_normal(rows.shape))
+        assert collapse.likeness(rows, other) < 0.01
