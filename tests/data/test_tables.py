@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import sys
 from decimal import Decimal
 
@@ -61,7 +62,7 @@ def test_both_tables_by_hand(tmp_path):
     assert raw.columns["age"].dtype == np.int64
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "pandas", "arrow"])
+@pytest.mark.parametrize("kind", ["csv", "tsv", "csv.gz", "tsv.gz", "CSV.GZ", "parquet", "pandas", "arrow"])
 def test_all_kinds_of_tables_say_the_same(tmp_path, kind):
     edges = frame(source=["x", "y"], target=["y", "z"], weight=[1.0, 2.0])
     nodes = frame(id=["z", "y", "x"], f=[1.5, 2.5, 3.5], label=["p", "q", "p"])
@@ -75,7 +76,8 @@ def test_all_kinds_of_tables_say_the_same(tmp_path, kind):
         if kind == "parquet":
             table.to_parquet(path)
         else:
-            table.to_csv(path, index=False, sep="," if kind == "csv" else "\t")
+            packed = "gzip" if kind.lower().endswith(".gz") else None
+            table.to_csv(path, index=False, sep="," if kind.lower().startswith("csv") else "\t", compression=packed)
         return path
 
     (raw,) = read_tables(store(edges, "e"), store(nodes, "n"), options=TableOptions(label="label"))
@@ -310,7 +312,12 @@ def test_the_line_of_a_text_file_is_named(tmp_path):
         ("e.csv", b"source,source\n1,2\n", r"columns must have different names. \['source'\] stand there more than once"),
         ("e.parquet", b"not parquet at all", "cannot be read as Parquet. The reader says: "),
         ("e.parquet", b"", "cannot be read as Parquet"),
-        ("e.txt", b"1 2", "is no table that can be read. Accepted are files ending in .csv, .tsv, .parquet"),
+        ("e.txt", b"1 2", "is no table that can be read. Accepted are files ending in .csv, .tsv, .csv.gz, .tsv.gz, .parquet"),
+        ("e.gz", b"1 2", "is no table that can be read"),
+        ("e.csv.gz", b"source,target\n1,2\n", "cannot be read as gzipped UTF-8 text. The reader says: Not a gzipped file"),
+        ("e.csv.gz", b"", "has no header"),
+        ("e.csv.gz", gzip.compress(b"source;target\n1;2\n"), "A single column often means another delimiter"),
+        ("e.csv.gz", gzip.compress(b"\xff\xfe\x00s"), "cannot be read as gzipped UTF-8 text"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, content, message):
@@ -325,6 +332,16 @@ def test_a_truncated_parquet_file(tmp_path):
     (tmp_path / "e.parquet").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"edges \(e.parquet\): .*e.parquet cannot be read as Parquet"):
         read_tables(tmp_path / "e.parquet")
+
+
+@pytest.mark.parametrize("kept", [0.02, 0.5, 0.999])
+def test_a_truncated_gzipped_file(tmp_path, kept):
+    rng = np.random.default_rng(0)
+    text = "source,target\n" + "".join(f"{a},{b}\n" for a, b in rng.integers(0, 10**9, (200_000, 2)))
+    whole = gzip.compress(text.encode())
+    (tmp_path / "e.csv.gz").write_bytes(whole[: int(kept * len(whole))])
+    with pytest.raises(InputError, match=r"edges \(e.csv.gz\): .*e.csv.gz cannot be read as"):
+        read_tables(tmp_path / "e.csv.gz")
 
 
 def test_missing_files_and_other_things(tmp_path):

@@ -1,4 +1,4 @@
-"""Any table (CSV, TSV, Parquet, pandas, pyarrow) as one checked pyarrow table, and its columns as NumPy arrays.
+"""Any table (CSV, TSV, also gzipped, Parquet, pandas, pyarrow) as one checked pyarrow table, and its columns as NumPy arrays.
 
 Text files hold text: the columns that a reader asks for as text (ids) are never guessed to be numbers here, so that
 '007' stays '007' where it matters.
@@ -7,6 +7,8 @@ Text files hold text: the columns that a reader asks for as text (ids) are never
 from __future__ import annotations
 
 import csv
+import gzip
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,7 @@ import numpy as np
 
 from graphlatent.errors import InputError, missing_package
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 TABLE_SUFFIXES = (*DELIMITERS, ".parquet")
 
 
@@ -65,6 +67,11 @@ class Table:
         if len(self.columns) == 1 and self.from_text:
             return message + "A single column often means another delimiter: .csv files are split at commas, .tsv files at tabs."
         return message + f"Name the right one with the option '{option}'."
+
+
+def table_suffix(path: Path) -> str | None:
+    """Which of `TABLE_SUFFIXES` the file's name ends in, if any."""
+    return next((suffix for suffix in TABLE_SUFFIXES if path.name.lower().endswith(suffix)), None)
 
 
 def is_table(value: object) -> bool:
@@ -130,14 +137,14 @@ def to_array(table: Table, name: str, *, option: str) -> np.ndarray[Any, Any]:
 
 def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> Table:
     name = f"{role} ({path.name})"
-    suffix = path.suffix.lower()
-    if suffix not in TABLE_SUFFIXES:
+    suffix = table_suffix(path)
+    if suffix is None:
         raise InputError(f"{role}: {path} is no table that can be read. Accepted are files ending in {', '.join(TABLE_SUFFIXES)}.")
     if not path.is_file():
         raise InputError(f"{role}: there is no file {path}. Check the path.")
     if suffix == ".parquet":
         return Table(_read_parquet(path, name), name)
-    return Table(_read_text(path, name, DELIMITERS[suffix], text_columns), name, from_text=True)
+    return Table(_read_text(path, name, suffix, text_columns), name, from_text=True)
 
 
 def _read_parquet(path: Path, name: str) -> Any:
@@ -151,11 +158,12 @@ def _read_parquet(path: Path, name: str) -> Any:
         raise InputError(f"{name}: {path} cannot be read as Parquet. {_first_line(error)} Write the file anew.") from error
 
 
-def _read_text(path: Path, name: str, delimiter: str, text_columns: Sequence[str]) -> Any:
+def _read_text(path: Path, name: str, suffix: str, text_columns: Sequence[str]) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    names, has_rows = _header(path, name, delimiter)
+    delimiter, packed = DELIMITERS[suffix], suffix.endswith(".gz")
+    names, has_rows = _header(path, name, delimiter, packed=packed)
     if not has_rows:
         return pa.table({c: pa.array([], pa.string()) for c in names})
     options = {
@@ -164,21 +172,23 @@ def _read_text(path: Path, name: str, delimiter: str, text_columns: Sequence[str
         "convert_options": arrow_csv.ConvertOptions(column_types={c: pa.string() for c in text_columns}),
     }
     try:
-        return arrow_csv.read_csv(path, **options)
+        return arrow_csv.read_csv(pa.input_stream(str(path), compression="gzip") if packed else path, **options)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(
             f"{name}: {path} cannot be read as a table with {len(names)} columns split at {delimiter!r}. {_first_line(error)}"
         ) from error
 
 
-def _header(path: Path, name: str, delimiter: str) -> tuple[list[str], bool]:
+def _header(path: Path, name: str, delimiter: str, *, packed: bool) -> tuple[list[str], bool]:
     """The names in the first line, and whether anything follows."""
+    opened = gzip.open if packed else open
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with opened(path, "rt", newline="", encoding="utf-8-sig") as file:
             header = next(csv.reader(file, delimiter=delimiter), None)
             has_rows = any(line.strip() for line in file)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{name}: {path} cannot be read as UTF-8 text. {_first_line(error)}") from error
+    except (OSError, UnicodeDecodeError, csv.Error, EOFError, zlib.error) as error:
+        kind = "gzipped UTF-8 text" if packed else "UTF-8 text"
+        raise InputError(f"{name}: {path} cannot be read as {kind}. {_first_line(error)}") from error
     if not header or not any(cell.strip() for cell in header):
         raise InputError(f"{name}: {path} has no header. The first line must name the columns, such as source{delimiter}target.")
     return [cell.strip() for cell in header], has_rows

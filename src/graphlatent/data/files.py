@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from graphlatent.data.arrow import TABLE_SUFFIXES
+from graphlatent.data.arrow import TABLE_SUFFIXES, table_suffix
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.graphml import read_graphml
 from graphlatent.data.npz import read_npz
@@ -15,8 +15,8 @@ from graphlatent.data.tu import find_tu, read_tu
 from graphlatent.errors import InputError
 
 ACCEPTED = (
-    "edge tables (.csv, .tsv, .parquet), .graphml files or a folder of them, gnn-benchmark .npz files, and folders in the TU layout "
-    "(NAME_A.txt, NAME_graph_indicator.txt, ...)"
+    "edge tables (.csv, .tsv, both also .gz, .parquet), .graphml files or a folder of them, gnn-benchmark .npz files, and folders in the "
+    "TU layout (NAME_A.txt, NAME_graph_indicator.txt, ...)"
 )
 
 
@@ -35,7 +35,7 @@ def read_path(path: str | Path, *, nodes: Any = None, options: TableOptions | No
     path = Path(path)
     if not path.exists():
         raise InputError(f"There is no file or folder {path}. Check the path. Accepted are {ACCEPTED}.")
-    if path.is_file() and path.suffix.lower() in TABLE_SUFFIXES:
+    if path.is_file() and table_suffix(path) is not None:
         return read_tables(path, nodes, options=options)
     if nodes is not None:
         raise InputError(f"A node table goes with an edge table ({', '.join(TABLE_SUFFIXES)}) only, but {path} is none. Leave 'nodes' out.")

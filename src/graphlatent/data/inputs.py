@@ -69,7 +69,7 @@ def read_graphs(
     """The graph or graphs in `source`, checked and regular.
 
     Args:
-        source: a path (edge table .csv, .tsv, .parquet; .graphml; gnn-benchmark .npz; folder of .graphml files; TU folder) or
+        source: a path (edge table .csv, .tsv, .csv.gz, .parquet; .graphml; gnn-benchmark .npz; folder of .graphml files; TU folder) or
             data set name; a PyG Data, Batch or Dataset; a NetworkX graph; a SciPy sparse adjacency [N, N] or
             (adjacency, features); (edge_index [2, E], x [N, F] or None) with or without edge_weight [E] as a third part; an
             edge table or (edges, nodes) as pandas DataFrames, pyarrow Tables or paths; a list of several of these; a
