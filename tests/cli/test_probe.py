@@ -128,19 +128,8 @@ def test_from_a_csv_graph_to_a_score(tmp_path):
     pd.DataFrame({"source": rng.choice(NAMES, 200), "target": rng.choice(NAMES, 200)}).to_csv(tmp_path / "edges.csv", index=False)
     nodes = pd.DataFrame({"acct": NAMES, "age": rng.integers(18, 80, 60), "city": rng.choice(["Oslo", "Rome"], 60), "kind": KINDS})
     nodes.assign(secret=[1, *np.arange(1, 60) % 3]).to_csv(tmp_path / "nodes.csv", index=False)
-    train = [
-        "train",
-        tmp_path / "edges.csv",
-        "--nodes",
-        tmp_path / "nodes.csv",
-        "--id",
-        "acct",
-        "--features",
-        "age,city",
-        "--out",
-        tmp_path / "run",
-    ]
-    trained = CliRunner().invoke(app, [*map(str, train), *FAST])
+    told_of = ["--nodes", tmp_path / "nodes.csv", "--id", "acct", "--features", "age,city", "--out", tmp_path / "run"]
+    trained = CliRunner().invoke(app, [*map(str, ["train", tmp_path / "edges.csv", *told_of]), *FAST])
     assert trained.exit_code == 0, trained.stderr
     options = ["--labels", tmp_path / "nodes.csv", "--label", "kind", "--id", "acct", "--raw", tmp_path / "nodes.csv", *FEW]
     result = told(tmp_path / "run", *options)
@@ -148,6 +137,9 @@ def test_from_a_csv_graph_to_a_score(tmp_path):
     assert set(result["summary"]) == {"embeddings", "raw features", "difference"}
     whole = told(tmp_path / "run" / "embeddings.parquet", *options)
     assert whole["notes"] == ["raw features: 3 column(s): age, city, secret"]  # a file does not know; the label is never one
+    seen = ["--labels", tmp_path / "nodes.csv", "--label", "city", "--id", "acct", *FEW]  # a label that the run learnt from
+    assert fails(tmp_path / "run", *seen).startswith(f"The column 'city' was a feature of the run {tmp_path / 'run'}, so its embeddings")
+    assert told(tmp_path / "run" / "embeddings.parquet", *seen)["summary"]  # whoever wants to know what embeddings keep of a feature
     assert whole["summary"]["raw features"]["accuracy"]["mean"] > result["summary"]["raw features"]["accuracy"]["mean"] + 0.3
 
 

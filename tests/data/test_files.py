@@ -71,5 +71,7 @@ def test_what_is_not_accepted(tmp_path):
     with pytest.raises(InputError, match=f"The folder .*empty holds nothing that can be read. {accepted}"):
         read_path(tmp_path / "empty")
     (tmp_path / "a.graphml").write_text(GRAPHML.format("a"))
-    with pytest.raises(InputError, match=r"A node table goes with an edge table \(.csv, .tsv, .csv.gz, .tsv.gz, .parquet\) only, but .*a.graphml is none"):
+    with pytest.raises(
+        InputError, match=r"A node table goes with an edge table \(.csv, .tsv, .csv.gz, .tsv.gz, .parquet\) only, but .*a.graphml is none"
+    ):
         read_path(tmp_path / "a.graphml", nodes=pd.DataFrame({"id": [1]}))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import assemble
 from graphlatent.data.tables import TableOptions, read_tables
-from graphlatent.errors import InputError, MissingDependencyError
+from graphlatent.errors import GraphLatentWarning, InputError, MissingDependencyError
 
 
 def write(path, text):
@@ -184,6 +184,18 @@ def test_a_graph_without_edges_is_kept():
     assert one.edge_index.tolist() == [[0], [1]]
     assert two.edge_index.shape == (2, 0)
     assert two.num_nodes == 1
+
+
+@pytest.mark.parametrize("name", ["label", "Class", "y"])
+def test_a_column_that_looks_like_a_label_is_pointed_out(name):
+    edges, nodes = frame(source=["x"], target=["y"]), frame(id=["x", "y"], f=[1.5, 2.5], **{name: [0, 1]})
+    with pytest.warns(
+        GraphLatentWarning, match=f"nodes: column '{name}' is read as a feature, so embeddings will know it. If it is what you"
+    ):
+        (raw,) = read_tables(edges, nodes)
+    assert list(raw.columns) == ["f", name]
+    for options in (TableOptions(label=name), TableOptions(features=("f", name))):  # told: nothing to say
+        read_tables(edges, nodes, options=options)
 
 
 def test_graph_column_can_be_switched_off():

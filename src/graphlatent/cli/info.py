@@ -25,6 +25,7 @@ from graphlatent.config import describe, settings_class
 from graphlatent.data.datasets import DATASETS, data_root, is_present
 from graphlatent.data.features import fit_features
 from graphlatent.data.graph import GraphData
+from graphlatent.data.tables import label_hints
 from graphlatent.errors import InputError
 from graphlatent.training.runfolder import RunFolder
 
@@ -52,7 +53,8 @@ def info(
             options = table_options(source_column, target_column, weight_column, id_column, graph_column, label, features)
             output.quiet = True  # the notes stand in the table
             graph = read_input(source, nodes, options, symmetrize=True)
-            facts = {**about_graph(graph), "problems": _problems(graph)}
+            hints = label_hints(graph.columns or ()) if options.features is None else []
+            facts = {**about_graph(graph), "problems": _problems(graph) + hints}
         _show(output, source, facts)
 
 

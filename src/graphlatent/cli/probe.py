@@ -17,8 +17,9 @@ from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaki
 from graphlatent.cli.scores import EMBEDDINGS, RAW, Measured, scores_json, show
 from graphlatent.cli.targets import Target, as_target, refuse_label
 from graphlatent.data.columns import encode_column, fit_column
+from graphlatent.data.features import FeatureSpec
 from graphlatent.data.splits import Split, fold_splits, random_splits
-from graphlatent.errors import ConfigError, RunFolderError
+from graphlatent.errors import ConfigError, InputError, RunFolderError
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe
 from graphlatent.probes.knn import knn_probe
@@ -70,6 +71,7 @@ def probe(
         table = read_labels(labels, labels=label or (), id_column=id_column, like=rows)
         place = match_rows(rows, table)
         target = as_target({name: values[place] for name, values in table.columns.items()}, where=table.name)
+        _refuse_seen(embeddings, target)
         drawn = _drawn(target, plan)
         representations: dict[str, Any] = {EMBEDDINGS: rows.values[target.kept]}
         notes = _notes(target, plan, drawn, num_rows=len(place), num_unused=len(table.keys[0].values) - len(place))
@@ -153,6 +155,20 @@ def _notes(target: Target, plan: _Plan, drawn: Sequence[tuple[Split, ...]], *, n
             "larger --train would help"
         )
     return notes
+
+
+def _refuse_seen(run: Path, target: Target) -> None:
+    """Raise where a label to be probed was a feature of the run in the folder `run`."""
+    if not (run / "features.json").is_file():
+        return
+    features = {column.name for column in FeatureSpec.from_dict(RunFolder(run).read_json("features.json")).columns}
+    for name in target.names:
+        if name in features:
+            raise InputError(
+                f"The column '{name}' was a feature of the run {run}, so its embeddings have seen what is to be probed and the score would "
+                f"say nothing. Train again with --label {name}, which keeps it out. To measure how much of a feature embeddings keep, give "
+                f"{run / 'embeddings.parquet'} instead of the folder."
+            )
 
 
 @dataclass(frozen=True)

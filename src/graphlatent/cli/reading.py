@@ -14,7 +14,7 @@ from graphlatent.data.tables import TableOptions
 
 Input: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="INPUT", help="Edge table (.csv .tsv .parquet, or .csv.gz), .graphml, gnn-benchmark .npz, TU folder, or a data set's name."),
+    typer.Argument(metavar="INPUT", help="Edge table (.csv .tsv .parquet, or .csv.gz), .graphml, .npz, TU folder, or a data set's name."),
 ]
 Nodes: TypeAlias = Annotated[Path | None, typer.Option("--nodes", help="Node table with ids and feature columns.")]
 Source: TypeAlias = Annotated[str | None, typer.Option("--source", help="Edge table: column of the edge's start ('source').")]

@@ -7,7 +7,8 @@ Legend: N nodes, E edges, B graphs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,9 +18,10 @@ from graphlatent.data.arrow import Table, load_table, to_array
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.ids import codes, id_array, of_one_type, read_ids, shown, sorted_distinct
-from graphlatent.errors import InputError
+from graphlatent.errors import GraphLatentWarning, InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
+_LIKE_LABELS = ("label", "labels", "class", "target", "y")  # names of columns that are seldom meant as features
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,20 @@ def _named(*names: str | None) -> list[str]:
 def _feature_columns(nodes: Table, options: TableOptions) -> Sequence[str]:
     if options.features is not None:
         return options.features
-    return [name for name in nodes.columns if name not in (options.id, options.graph, options.label)]
+    found = [name for name in nodes.columns if name not in (options.id, options.graph, options.label)]
+    for hint in label_hints(found):
+        warnings.warn(f"{nodes.name}: {hint}", GraphLatentWarning, stacklevel=2)
+    return found
+
+
+def label_hints(features: Iterable[str]) -> list[str]:
+    """For each column that nobody named as a feature and whose name is a label's: what to do."""
+    return [
+        f"column '{name}' is read as a feature, so embeddings will know it. If it is what you want to predict, keep it out with the option "
+        "'label'; if it is a feature, say so with the option 'features'."
+        for name in features
+        if name.lower() in _LIKE_LABELS
+    ]
 
 
 def _weights(edges: Table, options: TableOptions) -> Array | None:
