@@ -1,4 +1,4 @@
-"""Small ledgers that tests write themselves."""
+"""Small ledgers that tests write themselves, and tables made from them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphlatent.bench.ledger import Record, write_record
+from graphlatent.bench.formats import Table
+from graphlatent.bench.ledger import Record, read_ledger, write_record
+from graphlatent.bench.tables import make_table
 from graphlatent.probes.results import Choice, ProbeResult
+
+NAME = "linear/validation"
+GRAPH_SETS = ("NCI1", "PROTEINS", "DD", "MUTAG", "COLLAB", "RDT-B", "RDT-M5K", "IMDB-B")
+FIRST, SECOND = [[0.8, 0.9], [0.7, 0.8]], [[0.7, 0.8], [0.6, 0.7]]
 
 
 def probe_result(
@@ -37,3 +43,17 @@ def measure(
         made.append(Record(cell, row, seed, found, about or {"date": "2026-01-02", "hardware": "a CPU"}, training or {}))
         write_record(root, made[-1])
     return made
+
+
+def table(root: Path, name: str, **options) -> Table:
+    return make_table(name, read_ledger(root), **options)
+
+
+def text(made: Table, line: str, column: str, block: int = 0) -> str:
+    (found,) = [each for each in made.blocks[block].lines if each.label == line]
+    return found.cells[made.blocks[block].columns.index(column)].text
+
+
+def note(made: Table, start: str) -> str:
+    (found,) = [each for each in made.notes if each.startswith(start)]
+    return found
