@@ -17,8 +17,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     Raises:
         OutputError: where the folder cannot be written to.
     """
-    if path.is_dir():
-        raise OutputError(f"Cannot write {path}: it is a folder. Give the path of a file.")
+    _refuse_folder(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,12 +56,16 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
 
 def refuse_unwritable(path: Path, *, overwrite: bool) -> None:
     """Raise an `OutputError` where a file cannot be written to `path`: before long work rather than after it."""
-    if path.is_dir():
-        raise OutputError(f"Cannot write {path}: it is a folder. Give the path of a file.")
+    _refuse_folder(path)
     refuse_existing(path, overwrite=overwrite)
     there = next(parent for parent in path.absolute().parents if parent.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise OutputError(f"Cannot write {path}: {there} is not a folder that can be written to. Choose another path.")
+
+
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise OutputError(f"Cannot write {path}: it is a folder. Give the path of a file.")
 
 
 def _sync(path: Path) -> None:
