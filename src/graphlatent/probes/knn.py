@@ -38,7 +38,7 @@ SELECTION = (
 )
 REFITTED = " Neighbours of the test rows are then chosen from its training and validation rows together."
 _BLOCK = 2**23  # distances held at a time
-_QUANTUM = 2.0**-40  # distances that differ by less than this share of the usual one differ by rounding only
+_ROUNDING = 2.0**-40  # distances that differ by no more than this share of the usual one differ by rounding only
 
 
 def knn_probe(
@@ -119,8 +119,7 @@ def nearest_rows(
     for start in range(0, len(queries), step):
         block = queries[start : start + step]
         distance = _distances(prepared.products(block, among), prepared.squares(block), squares, metric=metric)
-        distance = distance.div_(_QUANTUM * (usual if usual > 0 else 1.0)).round_()
-        found[start : start + step] = _smallest(distance, count).cpu().numpy()
+        found[start : start + step] = _smallest(distance, count, tolerance=_ROUNDING * usual).cpu().numpy()
     return found
 
 
@@ -261,15 +260,21 @@ def _distances(products: Tensor, left: Tensor, right: Tensor, *, metric: Distanc
     return 1 - products.div_(torch.where(lengths > 0, lengths, 1.0))
 
 
-def _smallest(distance: Tensor, count: int) -> Tensor:
+def _smallest(distance: Tensor, count: int, *, tolerance: float) -> Tensor:
     """Places of the `count` smallest of every row, ascending, equals by place, [Q, count]; topk alone breaks ties as it likes."""
     value, place = torch.topk(distance, count, dim=1, largest=False)
-    place = torch.sort(place, dim=1).values
-    place = place.gather(1, torch.argsort(distance.gather(1, place), dim=1, stable=True))
-    crowded = (distance <= value[:, -1:]).sum(1) > count  # equals of the last one were left out
+    crowded = (distance <= value[:, -1:] + tolerance).sum(1) > count  # equals of the last one were left out
+    place = _equals_by_place(value, place, tolerance)
     if bool(crowded.any()):
-        place[crowded] = torch.argsort(distance[crowded], dim=1, stable=True)[:, :count]
+        place[crowded] = _equals_by_place(*torch.sort(distance[crowded], dim=1), tolerance)[:, :count]
     return place
+
+
+def _equals_by_place(value: Tensor, place: Tensor, tolerance: float) -> Tensor:
+    """Places of ascending values [Q, n], equals ascending: values next to each other that are no further apart than `tolerance`."""
+    group = torch.zeros_like(place)
+    group[:, 1:] = torch.cumsum(value.diff(dim=1) > tolerance, dim=1)
+    return place.gather(1, torch.argsort(group * (place.max() + 1) + place, dim=1))
 
 
 def _check_settings(neighbours: Sequence[int], metrics: Sequence[str], preprocessing: Sequence[str]) -> None:
