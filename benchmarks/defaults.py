@@ -1,12 +1,13 @@
 """What the defaults are worth on the paper's data sets, beside baselines and neighbouring settings.
 
-    python benchmarks/defaults.py --sets Photo,Computers --data ROOT --out benchmarks/results/defaults.jsonl
-    python benchmarks/defaults.py --sets MUTAG --data ROOT --out ... --variants      # neighbouring settings too
-    python benchmarks/defaults.py --page benchmarks/results/defaults.jsonl           # writes docs/defaults.md's tables
+    python benchmarks/defaults.py --sets Photo,Computers --data ROOT --out
+    benchmarks/results/defaults.jsonl python benchmarks/defaults.py --sets MUTAG --data ROOT --out
+    ... --variants      # neighbouring settings too python benchmarks/defaults.py --page
+    benchmarks/results/defaults.jsonl           # writes docs/defaults.md's tables
 
-Every record names the settings, the scores of every split, the seed, the versions, the hardware and the date. Node sets: 20 random
-10/10/80 splits; graph sets: 10 stratified folds, a quarter of the rest for validation, then fitted on
-all of the rest. The probe chooses per split on validation rows.
+Every record names the settings, the scores of every split, the seed, the versions, the hardware and
+the date. Node sets: 20 random 10/10/80 splits; graph sets: 10 stratified folds, a quarter of the
+rest for validation, then fitted on all of the rest. The probe chooses per split on validation rows.
 """
 
 import argparse
@@ -23,8 +24,8 @@ import torch
 from graphlatent import GraphData, GraphLaGraph, NodeLaGraph, __version__, load_dataset
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.splits import Split, fold_splits, random_splits
-from graphlatent.probes.baselines import propagated_features, raw_features
 from graphlatent.probes.linear import linear_probe
+from graphlatent.representations import propagated_features, raw_features
 
 NODE_VARIANTS: list[dict[str, Any]] = [
     {"lr": 3e-4},
@@ -52,7 +53,14 @@ GRAPH_VARIANTS: list[dict[str, Any]] = [
 ]
 
 
-def measure(name: str, graph: GraphData, level: Any, splits: tuple[Split, ...], rows: Any, about: dict[str, Any]) -> dict[str, Any]:
+def measure(
+    name: str,
+    graph: GraphData,
+    level: Any,
+    splits: tuple[Split, ...],
+    rows: Any,
+    about: dict[str, Any],
+) -> dict[str, Any]:
     """The record of one representation of one data set."""
     began = time.monotonic()
     probe = linear_probe(rows, graph.y, splits=splits, refit=level == "graph")
@@ -69,9 +77,11 @@ def measure(name: str, graph: GraphData, level: Any, splits: tuple[Split, ...], 
         "command": f"python benchmarks/defaults.py --sets {name}",
         "version": __version__,
         "torch": torch.__version__,
-        "hardware": torch.cuda.get_device_name()
-        if torch.cuda.is_available()
-        else f"{platform.machine()} CPU, {torch.get_num_threads()} thread(s)",
+        "hardware": (
+            torch.cuda.get_device_name()
+            if torch.cuda.is_available()
+            else f"{platform.machine()} CPU, {torch.get_num_threads()} thread(s)"
+        ),
         "date": datetime.date.today().isoformat(),
     }
 
@@ -81,7 +91,11 @@ def run(name: str, args: argparse.Namespace) -> None:
     data = load_dataset(name, root=args.data)
     level, graph = data.info.level, data.graph
     cls = NodeLaGraph if level == "node" else GraphLaGraph
-    splits = random_splits(graph.num_nodes, num_splits=20) if level == "node" else fold_splits(graph.y, num_folds=10, val_ratio=0.25)
+    splits = (
+        random_splits(graph.num_nodes, num_splits=20)
+        if level == "node"
+        else fold_splits(graph.y, num_folds=10, val_ratio=0.25)
+    )
     encoded = encode_features(fit_features(graph, degree_cap=cls().degree_cap), graph)
 
     def write(rows: Any, **about: Any) -> None:
@@ -98,8 +112,20 @@ def run(name: str, args: argparse.Namespace) -> None:
     for change in changes:
         began = time.monotonic()
         embeddings = cls(random_state=args.seed, **change).fit_transform(graph)
-        label = "random-initialised" if change == {"epochs": 0} else "defaults" if not change else "variant"
-        write(embeddings, row=label, change=change, seed=args.seed, fit_seconds=round(time.monotonic() - began, 1))
+        label = (
+            "random-initialised"
+            if change == {"epochs": 0}
+            else "defaults"
+            if not change
+            else "variant"
+        )
+        write(
+            embeddings,
+            row=label,
+            change=change,
+            seed=args.seed,
+            fit_seconds=round(time.monotonic() - began, 1),
+        )
 
 
 def page(path: Path) -> str:
@@ -112,19 +138,28 @@ def page(path: Path) -> str:
         names = list(dict.fromkeys(_name(r) for r in chosen))
         cells = {(_name(r), r["set"]): f"{r['test']:.1f} ± {r['std']:.1f}" for r in chosen}
         parts.append("| | " + " | ".join(sets) + " |\n|---|" + "---|" * len(sets))
-        parts += ["| " + " | ".join([name, *(cells.get((name, s), "-") for s in sets)]) + " |" for name in names]
+        parts += [
+            "| " + " | ".join([name, *(cells.get((name, s), "-") for s in sets)]) + " |"
+            for name in names
+        ]
         parts.append("")
     return "\n".join(parts)
 
 
 def _name(record: dict[str, Any]) -> str:
     change = record.get("change") or {}
-    return ", ".join(f"`{k}={v}`" for k, v in change.items()) if record["row"] == "variant" else str(record["row"])
+    return (
+        ", ".join(f"`{k}={v}`" for k, v in change.items())
+        if record["row"] == "variant"
+        else str(record["row"])
+    )
 
 
 def main() -> None:
     """Measure, or print the page of what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sets", default="Photo,Computers,MUTAG,PROTEINS,NCI1,IMDB-B")
     parser.add_argument("--data", default=None, help="data root [default: GRAPHLATENT_DATA]")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/defaults.jsonl"))

@@ -14,7 +14,9 @@ from graphlatent import NodeLaGraph, load_dataset
 
 def main() -> None:
     """Fit once and print."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--set", default="Physics")
     options.add_argument("--data", default=None, help="data root [default: GRAPHLATENT_DATA]")
     options.add_argument("--engine", default="auto", choices=["auto", "general"])
@@ -27,7 +29,10 @@ def main() -> None:
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     what = f"{args.set}, engine={args.engine}, {args.epochs} steps"
-    print(f"{what}: {seconds:.1f} s, peak resident set {peak:.2f} GiB, last loss {model.history_.loss[-1]:.4f}")
+    print(
+        f"{what}: {seconds:.1f} s, peak resident set {peak:.2f} GiB, last loss"
+        f" {model.history_.loss[-1]:.4f}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Write the tables of README.md, benchmarks/README.md and docs/evidence.md from the records in benchmarks/results/.
+"""Write the tables of README.md, benchmarks/README.md and docs/evidence.md from the records in
+benchmarks/results/.
 
     python benchmarks/pages.py
 
@@ -29,7 +30,11 @@ TITLES = {
 
 def records() -> list[dict[str, Any]]:
     """The speed records, nodes before graphs, CPU before GPU."""
-    return [json.loads(path.read_text()) for pattern in ("step_node-*.json", "step_graph-*.json") for path in sorted(RESULTS.glob(pattern))]
+    return [
+        json.loads(path.read_text())
+        for pattern in ("step_node-*.json", "step_graph-*.json")
+        for path in sorted(RESULTS.glob(pattern))
+    ]
 
 
 def machine(record: dict[str, Any]) -> str:
@@ -40,7 +45,10 @@ def machine(record: dict[str, Any]) -> str:
 def full_table() -> str:
     """Every measurement in full."""
     lines = [
-        "| | hardware, torch, date | general | fast | ratio | floor | fast / floor | memory, general / fast | bf16: time, memory |",
+        (
+            "| | hardware, torch, date | general | fast | ratio | floor | fast / floor | memory,"
+            " general / fast | bf16: time, memory |"
+        ),
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for record in records():
@@ -48,9 +56,17 @@ def full_table() -> str:
         for name, found in record["shapes"].items():
             times = [milliseconds(found[way]["seconds"]) for way in ("general", "fast")]
             memory = " / ".join(gibibytes(found[way]["peak_bytes"]) for way in ("general", "fast"))
-            low = f"{milliseconds(found['bf16']['seconds'])}, {gibibytes(found['bf16']['peak_bytes'])}" if "bf16" in found else ""
+            low = (
+                f"{milliseconds(found['bf16']['seconds'])},"
+                f" {gibibytes(found['bf16']['peak_bytes'])}"
+                if "bf16" in found
+                else ""
+            )
             least = f"{milliseconds(found['floor']['seconds'])} | {found['times_floor']:.2f}"
-            lines.append(f"| {name} | {where} | {times[0]} | {times[1]} | {found['ratio']:.2f} | {least} | {memory} GiB | {low} |")
+            lines.append(
+                f"| {name} | {where} | {times[0]} | {times[1]} | {found['ratio']:.2f} | {least} |"
+                f" {memory} GiB | {low} |"
+            )
     return "\n".join(lines)
 
 
@@ -60,7 +76,11 @@ def profile_table() -> str:
     for record in records():
         for name, found in record["shapes"].items():
             if "profile" in found:
-                shares = ", ".join(f"{kind} {share:.0%}" for kind, share in found["profile"]["kernels"] if share >= 0.02)
+                shares = ", ".join(
+                    f"{kind} {share:.0%}"
+                    for kind, share in found["profile"]["kernels"]
+                    if share >= 0.02
+                )
                 lines.append(f"| {name} | {record['hardware']} | {shares} |")
     return "\n".join(lines)
 
@@ -76,16 +96,25 @@ def short_table() -> str:
             general, fast = (milliseconds(found[way]["seconds"]) for way in ("general", "fast"))
             cells.setdefault(name, {})[where] = f"{general} → {fast}, **{found['ratio']:.1f}x**"
     lines = [f"| | {' | '.join(machines)} |", "|---" * (len(machines) + 1) + "|"]
-    lines += [f"| {TITLES[n]} | {' | '.join(cells[n].get(m, '') for m in machines)} |" for n in TITLES if n in cells]
+    lines += [
+        f"| {TITLES[n]} | {' | '.join(cells[n].get(m, '') for m in machines)} |"
+        for n in TITLES
+        if n in cells
+    ]
     return "\n".join(lines)
 
 
 def forms_table() -> str:
     """Dense against sparse features, by density."""
     found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("forms-*.json"))]
-    lines = ["| density | " + " | ".join(f"{r['hardware']}: dense / sparse, auto" for r in found) + " |", "|---" * (len(found) + 1) + "|"]
+    lines = [
+        "| density | " + " | ".join(f"{r['hardware']}: dense / sparse, auto" for r in found) + " |",
+        "|---" * (len(found) + 1) + "|",
+    ]
     for rows in zip(*(r["rows"] for r in found), strict=True):
-        cells = [f"{milliseconds(r['dense'])} / {milliseconds(r['sparse'])}, {r['chosen']}" for r in rows]
+        cells = [
+            f"{milliseconds(r['dense'])} / {milliseconds(r['sparse'])}, {r['chosen']}" for r in rows
+        ]
         lines.append(f"| {rows[0]['density']:.1%} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -97,10 +126,18 @@ def precision_table() -> str:
     for run in record["runs"]:
         scores.setdefault((run["set"], run["precision"]), []).extend(run["accuracies"])
     sets, kinds = (list(dict.fromkeys(key[i] for key in scores)) for i in (0, 1))
-    lines = [f"| {record['hardware']}, {record['date']} | {' | '.join(kinds)} |", "|---" * (len(kinds) + 1) + "|"]
+    lines = [
+        f"| {record['hardware']}, {record['date']} | {' | '.join(kinds)} |",
+        "|---" * (len(kinds) + 1) + "|",
+    ]
     for name in sets:
-        cells = [f"{statistics.mean(scores[name, k]):.2f} ± {statistics.stdev(scores[name, k]):.2f}" for k in kinds]
-        lines.append(f"| {name} ({len(scores[name, kinds[0]])} scores each) | {' | '.join(cells)} |")
+        cells = [
+            f"{statistics.mean(scores[name, k]):.2f} ± {statistics.stdev(scores[name, k]):.2f}"
+            for k in kinds
+        ]
+        lines.append(
+            f"| {name} ({len(scores[name, kinds[0]])} scores each) | {' | '.join(cells)} |"
+        )
     return "\n".join(lines)
 
 
@@ -109,7 +146,10 @@ def memory_line() -> str:
     said = []
     for record in records():
         if "physics" in record["shapes"]:
-            ways = [gibibytes(record["shapes"]["physics"][way]["peak_bytes"]) for way in ("general", "fast")]
+            ways = [
+                gibibytes(record["shapes"]["physics"][way]["peak_bytes"])
+                for way in ("general", "fast")
+            ]
             said.append(f"from {ways[0]} to {ways[1]} GiB on {machine(record)}")
     return f"Peak memory of a step on the Physics shape falls {', '.join(said)}."
 
@@ -117,7 +157,10 @@ def memory_line() -> str:
 def probes_table() -> str:
     """The nested cross-validation of the linear SVM, beside scikit-learn's grid search."""
     record = json.loads((RESULTS / "probes.json").read_text())
-    lines = [f"| {record['hardware']}, {record['date']} | rows x columns | ours | scikit-learn | ratio | accuracy, ours / theirs |"]
+    lines = [
+        f"| {record['hardware']}, {record['date']} | rows x columns | ours | scikit-learn | ratio |"
+        " accuracy, ours / theirs |"
+    ]
     lines.append("|---" * 6 + "|")
     for run in record["runs"]:
         times = f"{run['seconds']:.2f} s | {run['sklearn_seconds']:.2f} s | {run['ratio']:.1f}"
@@ -127,14 +170,23 @@ def probes_table() -> str:
 
 
 def collapse_table() -> str:
-    """How many directions an embedding has, and how far it is from the untrained encoder's, as training goes on."""
-    lines = ["| | learning rate | alpha | epochs | effective rank | likeness to the untrained |", "|---" * 6 + "|"]
+    """How many directions an embedding has, and how far it is from the untrained encoder's, as
+    training goes on.
+    """
+    lines = [
+        "| | learning rate | alpha | epochs | effective rank | likeness to the untrained |",
+        "|---" * 6 + "|",
+    ]
     for record in json.loads((RESULTS / "collapse.json").read_text()):
         runs: dict[tuple[str, float, float, bool], list[dict[str, Any]]] = {}
         for run in record["runs"]:
-            runs.setdefault((run["cell"], run["lr"], run["alpha"], run["of the paper"]), []).append(run)
+            runs.setdefault((run["cell"], run["lr"], run["alpha"], run["of the paper"]), []).append(
+                run
+            )
         for (cell, rate, alpha, own), found in runs.items():
-            setting = f"{cell.split('/')[1]}{', as in the paper' if own else ''} | {rate:g} | {alpha:g}"
+            setting = (
+                f"{cell.split('/')[1]}{', as in the paper' if own else ''} | {rate:g} | {alpha:g}"
+            )
             shown = ("epoch", "d"), ("effective_rank", ".1f"), ("likeness", ".2f")
             cells = [", ".join(f"{run[key]:{form}}" for run in found) for key, form in shown]
             lines.append(f"| {setting} | {' | '.join(cells)} |")
@@ -168,7 +220,9 @@ def filled(text: str) -> str:
     """The page with its tables written anew."""
     for name, table in TABLES.items():
         made = f"<!-- {name} -->\n{table()}\n<!-- end -->"
-        text = re.sub(rf"<!-- {name} -->.*?<!-- end -->", lambda _, made=made: made, text, flags=re.DOTALL)
+        text = re.sub(
+            rf"<!-- {name} -->.*?<!-- end -->", lambda _, made=made: made, text, flags=re.DOTALL
+        )
     return text
 
 

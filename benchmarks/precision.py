@@ -1,8 +1,11 @@
-"""What lower precision costs in quality: the defaults trained in fp32, tf32 and bf16 on a GPU, and the linear probe's accuracy.
+"""What lower precision costs in quality: the defaults trained in fp32, tf32 and bf16 on a GPU, and
+the linear probe's accuracy.
 
-    python benchmarks/precision.py --sets Photo,CS --data ROOT --seeds 3 --splits 10 --json benchmarks/results/precision.json
+    python benchmarks/precision.py --sets Photo,CS --data ROOT --seeds 3 --splits 10 --json
+    benchmarks/results/precision.json
 
-Everything else is the same: seeds, masks, splits. The probe chooses per split on validation rows. Probes run in processes of their own.
+Everything else is the same: seeds, masks, splits. The probe chooses per split on validation rows.
+    Probes run in processes of their own.
 """
 
 from __future__ import annotations
@@ -30,12 +33,19 @@ def probe(task: tuple[str, str, int, Any, Any, int]) -> dict[str, Any]:
     name, precision, seed, rows, labels, num_splits = task
     torch.set_num_threads(1)
     result = linear_probe(rows, labels, splits=random_splits(len(rows), num_splits=num_splits))
-    return {"set": name, "precision": precision, "seed": seed, "accuracies": [round(100 * a, 3) for a in result.scores]}
+    return {
+        "set": name,
+        "precision": precision,
+        "seed": seed,
+        "accuracies": [round(100 * a, 3) for a in result.scores],
+    }
 
 
 def main() -> None:
     """Train, probe, print a table and write the record."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--sets", default="Photo,CS")
     options.add_argument("--data", default=None, help="data root [default: GRAPHLATENT_DATA]")
     options.add_argument("--seeds", type=int, default=3)
@@ -50,7 +60,9 @@ def main() -> None:
                 model = NodeLaGraph(precision=precision, random_state=seed).fit(graph)
                 losses[name, precision, seed] = model.history_.loss[-1]
                 tasks.append((name, precision, seed, model.transform(graph), graph.y, args.splits))
-    with ProcessPoolExecutor(min(len(tasks), os.cpu_count() or 1), mp_context=torch.multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        min(len(tasks), os.cpu_count() or 1), mp_context=torch.multiprocessing.get_context("spawn")
+    ) as pool:
         found = list(pool.map(probe, tasks))
     for record in found:
         record["last_loss"] = losses[record["set"], record["precision"], record["seed"]]
@@ -58,7 +70,10 @@ def main() -> None:
         print(record["set"], record["precision"], record["seed"], scores, flush=True)
     if args.json:
         about = {
-            "command": f"python benchmarks/precision.py --sets {args.sets} --data ROOT --seeds {args.seeds} --splits {args.splits}",
+            "command": (
+                f"python benchmarks/precision.py --sets {args.sets} --data ROOT --seeds"
+                f" {args.seeds} --splits {args.splits}"
+            ),
             "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
             "torch": torch.__version__,
             "date": datetime.date.today().isoformat(),

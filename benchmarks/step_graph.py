@@ -1,11 +1,14 @@
 """Seconds of a graph-level epoch: the usual PyG loop against the fast way, in one run.
 
     python benchmarks/step_graph.py --sets NCI1,COLLAB --device cpu --json out.json
-    python benchmarks/step_graph.py --sets NCI1 --data ROOT                              # the real set instead of its shape
+    python benchmarks/step_graph.py --sets NCI1 --data ROOT                              # the real
+    set instead of its shape
 
-The usual loop is what users of PyG write: a DataLoader over a list of graphs, GINConv, batch norm, global_add_pool of every layer, both
-views in full, masks drawn vectorised over the batch. Setting: GIN 3 x 32, mini-batches of 128 graphs, decoder of one linear layer,
-mask 5 %, float32 (tf32 products on a GPU, for both sides). The fast way is what `GraphLaGraph.fit` runs.
+The usual loop is what users of PyG write: a DataLoader over a list of graphs, GINConv, batch norm,
+    global_add_pool of every layer, both
+views in full, masks drawn vectorised over the batch. Setting: GIN 3 x 32, mini-batches of 128
+graphs, decoder of one linear layer, mask 5 %, float32 (tf32 products on a GPU, for both sides). The
+fast way is what `GraphLaGraph.fit` runs.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from graphlatent import load_dataset
 from graphlatent.config import GraphSettings, resolve
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import GraphData
-from graphlatent.data.sparse import SparseMatrix, to_dense
+from graphlatent.ops.sparse import SparseMatrix, to_dense
 from graphlatent.training.loop import Hooks
 from graphlatent.training.setup import set_up
 
@@ -34,7 +37,9 @@ WIDTH, LAYERS, BATCH, RATIO, ALPHA = 32, 3, 128, 0.05, 10.0
 
 
 def synthetic(name: str) -> GraphData:
-    """Random graphs of a published shape: sizes lognormal about the mean, edges in proportion to the pairs there are, one-hot features."""
+    """Random graphs of a published shape: sizes lognormal about the mean, edges in proportion to
+    the pairs there are, one-hot features.
+    """
     graphs, nodes, edges, features = SHAPES[name]
     gen = torch.Generator().manual_seed(0)
     size = torch.exp(0.5 * torch.randn(graphs, generator=gen))
@@ -61,7 +66,10 @@ class Peer(nn.Module):
 
         super().__init__()
         widths = [in_dim] + [WIDTH] * LAYERS
-        mlps = [nn.Sequential(nn.Linear(a, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH)) for a in widths[:-1]]
+        mlps = [
+            nn.Sequential(nn.Linear(a, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+            for a in widths[:-1]
+        ]
         self.convs = nn.ModuleList(GINConv(mlp) for mlp in mlps)
         self.norms = nn.ModuleList(nn.BatchNorm1d(WIDTH) for _ in range(LAYERS - 1))
         self.decoder = nn.Linear(WIDTH, in_dim)
@@ -86,7 +94,10 @@ def general_epoch(graph: GraphData, device: torch.device) -> Any:
     x = to_dense(graph.x)
     edge_ptr = torch.searchsorted(graph.edge_index[0], graph.ptr)
     data = [
-        Data(x=x[graph.ptr[i] : graph.ptr[i + 1]].clone(), edge_index=graph.edge_index[:, edge_ptr[i] : edge_ptr[i + 1]] - graph.ptr[i])
+        Data(
+            x=x[graph.ptr[i] : graph.ptr[i + 1]].clone(),
+            edge_index=graph.edge_index[:, edge_ptr[i] : edge_ptr[i + 1]] - graph.ptr[i],
+        )
         for i in range(graph.num_graphs)
     ]
     loader = DataLoader(data, batch_size=BATCH, shuffle=True)
@@ -97,7 +108,9 @@ def general_epoch(graph: GraphData, device: torch.device) -> Any:
         for batch in loader:
             batch = batch.to(device)
             size = torch.diff(batch.ptr)
-            order = torch.argsort(torch.rand(batch.num_nodes, device=device, dtype=torch.float64) + batch.batch)
+            order = torch.argsort(
+                torch.rand(batch.num_nodes, device=device, dtype=torch.float64) + batch.batch
+            )
             rank = torch.arange(batch.num_nodes, device=device) - batch.ptr[batch.batch]
             rows = order[rank < torch.round(RATIO * size).clamp(min=1)[batch.batch]]
             masked = batch.x.clone()
@@ -116,7 +129,13 @@ def general_epoch(graph: GraphData, device: torch.device) -> Any:
 def fast_epoch(graph: GraphData, device: torch.device, precision: str) -> Any:
     """A function that runs one epoch the fast way: what `GraphLaGraph.fit` runs."""
     settings = GraphSettings(
-        hidden_dim=WIDTH, num_layers=LAYERS, decoder_layers=1, batch_size=BATCH, mask_ratio=RATIO, alpha=ALPHA, precision=precision
+        hidden_dim=WIDTH,
+        num_layers=LAYERS,
+        decoder_layers=1,
+        batch_size=BATCH,
+        mask_ratio=RATIO,
+        alpha=ALPHA,
+        precision=precision,
     )
     training, _ = set_up(graph, resolve(settings, owner="benchmark"), device=device)
     training.model.train()
@@ -124,20 +143,30 @@ def fast_epoch(graph: GraphData, device: torch.device, precision: str) -> Any:
 
 
 def floor(graph: GraphData, device: torch.device) -> dict[str, Any]:
-    """What an epoch of the fast way cannot avoid, counted, over what this machine does, measured (see step_node.py).
+    """What an epoch of the fast way cannot avoid, counted, over what this machine does, measured
+    (see step_node.py).
 
-    Both views go through every layer; a layer is two dense products (the first layer's first one is shared), a sparse one, and 12 passes
-    over its [N, width] arrays forwards and 16 backwards for each view.
+    Both views go through every layer; a layer is two dense products (the first layer's first one is
+    shared), a sparse one, and 12 passes over its [N, width] arrays forwards and 16 backwards for
+    each view.
     """
     assert graph.x is not None
     nodes, features, edges = graph.num_nodes, graph.x.shape[1], graph.num_edges + graph.num_nodes
     products = 5 * nodes * features * WIDTH + 3 * 2 * nodes * WIDTH**2 * (2 * LAYERS - 1)
-    moved = 4.0 * (28 * 2 * LAYERS * nodes * WIDTH + 9 * nodes * features) + 8.0 * 2 * (LAYERS - 1) * edges
-    rows = 1 << 20 if device.type == "cuda" else 1 << 16  # of one mini-batch, a GPU would measure launches
-    return harness.floor(device, rows=rows, width=WIDTH, operations=2.0 * products, moved_bytes=moved)
+    moved = (
+        4.0 * (28 * 2 * LAYERS * nodes * WIDTH + 9 * nodes * features)
+        + 8.0 * 2 * (LAYERS - 1) * edges
+    )
+    # Of one mini-batch, a GPU would measure launches
+    rows = 1 << 20 if device.type == "cuda" else 1 << 16
+    return harness.floor(
+        device, rows=rows, width=WIDTH, operations=2.0 * products, moved_bytes=moved
+    )
 
 
-def one_way(name: str, way: str, device: torch.device, *, data: str | None, seconds: float) -> dict[str, Any]:
+def one_way(
+    name: str, way: str, device: torch.device, *, data: str | None, seconds: float
+) -> dict[str, Any]:
     """Measure one way of one set in this process."""
     torch.set_float32_matmul_precision("high")
     graph = real(name, data) if data else synthetic(name)
@@ -163,7 +192,10 @@ def main() -> None:
     args = options.parse_args()
     if args.way:
         device = torch.device(args.device)
-        harness.answer(args.way, lambda way: one_way(args.sets, way, device, data=args.data, seconds=args.seconds))
+        harness.answer(
+            args.way,
+            lambda way: one_way(args.sets, way, device, data=args.data, seconds=args.seconds),
+        )
         return
     names = {name: ["--sets", name] for name in args.sets.split(",")}
     ways = ["general", "fast", "floor"] + (["profile"] if args.profile else [])

@@ -1,12 +1,16 @@
-"""Seconds and peak memory of a node-level training step: the general way against the fast way, in one run.
+"""Seconds and peak memory of a node-level training step: the general way against the fast way, in
+one run.
 
     python benchmarks/step_node.py --shapes cs,computers --device cpu --json out.json
-    python benchmarks/step_node.py --shapes photo --data ROOT --device cuda          # the real set instead of its shape
+    python benchmarks/step_node.py --shapes photo --data ROOT --device cuda          # the real set
+    instead of its shape
 
-The general way is a fair peer: plain, vectorised PyTorch as PyG's users write it (GCNConv over a torch CSR adjacency with cached
-normalisation, dense x, both views in full, a dense N x F residual). Setting: GCN 2 x 512, batch norm after layer 1, PReLU, one linear
-decoder layer, mask 5 %, float32 (tf32 products on a GPU, for both sides; the fast way with bf16 beside it). Each way runs in a process of
-its own, one after the other, so that its peak memory is its own; seconds are the median over steps.
+The general way is a fair peer: plain, vectorised PyTorch as PyG's users write it (GCNConv over a
+    torch CSR adjacency with cached
+normalisation, dense x, both views in full, a dense N x F residual). Setting: GCN 2 x 512, batch
+norm after layer 1, PReLU, one linear decoder layer, mask 5 %, float32 (tf32 products on a GPU, for
+both sides; the fast way with bf16 beside it). Each way runs in a process of its own, one after the
+other, so that its peak memory is its own; seconds are the median over steps.
 """
 
 from typing import Any
@@ -18,7 +22,7 @@ from torch import Tensor, nn
 from graphlatent import load_dataset
 from graphlatent.config import NodeSettings, resolve
 from graphlatent.data.graph import GraphData
-from graphlatent.data.sparse import SparseMatrix, to_dense
+from graphlatent.ops.sparse import SparseMatrix, to_dense
 from graphlatent.training.setup import choose_form, set_up
 
 PRECISION = {"fast": "tf32", "bf16": "bf16", "profile": "tf32"}
@@ -38,11 +42,18 @@ def synthetic(name: str) -> GraphData:
     nodes, edges, features, density, _ = SHAPES[name]
     generator = torch.Generator().manual_seed(0)
     ends = torch.randint(nodes, (2, edges), generator=generator)
-    both = torch.unique(torch.cat([ends, ends.flip(0)], dim=1)[0] * nodes + torch.cat([ends, ends.flip(0)], dim=1)[1])
+    both = torch.unique(
+        torch.cat([ends, ends.flip(0)], dim=1)[0] * nodes
+        + torch.cat([ends, ends.flip(0)], dim=1)[1]
+    )
     edge_index = torch.stack([both // nodes, both % nodes])
     if density < 0.1:
-        place = torch.unique(torch.randint(nodes * features, (int(nodes * features * density),), generator=generator))
-        x: Tensor | SparseMatrix = SparseMatrix.from_coo(place // features, place % features, torch.ones(place.numel()), (nodes, features))
+        place = torch.unique(
+            torch.randint(nodes * features, (int(nodes * features * density),), generator=generator)
+        )
+        x: Tensor | SparseMatrix = SparseMatrix.from_coo(
+            place // features, place % features, torch.ones(place.numel()), (nodes, features)
+        )
     elif density < 1:
         x = (torch.rand(nodes, features, generator=generator) < density).float()
     else:
@@ -57,7 +68,10 @@ class Peer(nn.Module):
         from torch_geometric.nn import GCNConv
 
         super().__init__()
-        self.first, self.second = GCNConv(in_dim, hidden_dim, cached=True), GCNConv(hidden_dim, hidden_dim, cached=True)
+        self.first, self.second = (
+            GCNConv(in_dim, hidden_dim, cached=True),
+            GCNConv(hidden_dim, hidden_dim, cached=True),
+        )
         self.act1, self.act2, self.norm = nn.PReLU(), nn.PReLU(), nn.BatchNorm1d(hidden_dim)
         self.decoder = nn.Linear(hidden_dim, in_dim)
 
@@ -70,7 +84,10 @@ def general_step(graph: GraphData, device: torch.device, width: int) -> Any:
     """A function that runs one step the general way."""
     x = to_dense(graph.x).to(device)
     adjacency = SparseMatrix.from_coo(
-        graph.edge_index[1], graph.edge_index[0], torch.ones(graph.num_edges), (graph.num_nodes, graph.num_nodes)
+        graph.edge_index[1],
+        graph.edge_index[0],
+        torch.ones(graph.num_edges),
+        (graph.num_nodes, graph.num_nodes),
     ).csr.to(device)  # the faster of PyG's two ways to propagate
     model = Peer(x.shape[1], width).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
@@ -99,13 +116,19 @@ def fast_step(graph: GraphData, device: torch.device, width: int, precision: str
     return lambda: training.stepper(training.batches, index, training.engine)
 
 
-def one_way(name: str, way: str, device: torch.device, *, data: str | None, seconds: float, width: int) -> dict[str, Any]:
+def one_way(
+    name: str, way: str, device: torch.device, *, data: str | None, seconds: float, width: int
+) -> dict[str, Any]:
     """Measure one way of one shape in this process."""
     torch.set_float32_matmul_precision("high")
     graph = load_dataset(SHAPES[name][4], root=data).graph if data else synthetic(name)
     if way == "floor":
         return floor(graph, device, width)
-    build = (lambda: general_step(graph, device, width)) if way == "general" else (lambda: fast_step(graph, device, width, PRECISION[way]))
+    build = (
+        (lambda: general_step(graph, device, width))
+        if way == "general"
+        else (lambda: fast_step(graph, device, width, PRECISION[way]))
+    )
     if way == "profile":
         return harness.profile(build())
     if way == "general":
@@ -116,13 +139,20 @@ def one_way(name: str, way: str, device: torch.device, *, data: str | None, seco
 def floor(graph: GraphData, device: torch.device, width: int) -> dict[str, Any]:
     """What a step of the fast way cannot avoid, counted, over what this machine does, measured.
 
-    Operations are those of dense products, forward and backward. Bytes count every [N, width] and [N, F] array once for each pass that must
-    read or write it, with activation and norm fused and every row of a sparse product's factor read once (46 and, for dense features, 7
-    passes), what is stored of A and of sparse X, and the weights with Adam's moments. A sparse product that fetches a row from memory more
-    than once, as it does where the cache is too small, is above this floor.
+    Operations are those of dense products, forward and backward. Bytes count every [N, width] and
+    [N, F] array once for each pass that must read or write it, with activation and norm fused and
+    every row of a sparse product's factor read once (46 and, for dense features, 7 passes), what is
+    stored of A and of sparse X, and the weights with Adam's moments. A sparse product that fetches
+    a row from memory more than once, as it does where the cache is too small, is above this floor.
     """
     assert graph.x is not None
-    form = choose_form(graph.x, "auto", hidden_dim=width, stored_edges=graph.num_edges + graph.num_nodes, device=device)
+    form = choose_form(
+        graph.x,
+        "auto",
+        hidden_dim=width,
+        stored_edges=graph.num_edges + graph.num_nodes,
+        device=device,
+    )
     nodes, features, masked = graph.num_nodes, graph.x.shape[1], round(0.05 * graph.num_nodes)
     edges = graph.num_edges + nodes
     stored = graph.x.nnz if isinstance(graph.x, SparseMatrix) else int(torch.count_nonzero(graph.x))
@@ -134,7 +164,9 @@ def floor(graph: GraphData, device: torch.device, width: int) -> dict[str, Any]:
         products += 2 * nodes * width**2 + 2 * features * width**2
         arrays, entries = 46 * nodes * width, 4 * edges + 4 * stored
     moved = 4.0 * (arrays + 28 * features * width) + 8.0 * entries
-    found = harness.floor(device, rows=nodes, width=width, operations=2.0 * products, moved_bytes=moved)
+    found = harness.floor(
+        device, rows=nodes, width=width, operations=2.0 * products, moved_bytes=moved
+    )
     return {**found, "features": form}
 
 
@@ -146,10 +178,18 @@ def main() -> None:
     args = options.parse_args()
     if args.way:
         about = {"data": args.data, "seconds": args.seconds, "width": args.width}
-        harness.answer(args.way, lambda way: one_way(args.shapes, way, torch.device(args.device), **about))
+        harness.answer(
+            args.way, lambda way: one_way(args.shapes, way, torch.device(args.device), **about)
+        )
         return
-    ways = ["general", "fast", "floor"] + (["bf16"] if args.device == "cuda" else []) + (["profile"] if args.profile else [])
-    names = {name: ["--shapes", name, "--width", str(args.width)] for name in args.shapes.split(",")}
+    ways = (
+        ["general", "fast", "floor"]
+        + (["bf16"] if args.device == "cuda" else [])
+        + (["profile"] if args.profile else [])
+    )
+    names = {
+        name: ["--shapes", name, "--width", str(args.width)] for name in args.shapes.split(",")
+    }
     harness.compare(__file__, f"--shapes {args.shapes}", names, ways, args)
 
 

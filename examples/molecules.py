@@ -2,8 +2,9 @@
 
     python examples/molecules.py
 
-Each molecule is a PyG `Data` (any form that `read_graphs` takes will do): one-hot atom types, bonds in both directions.
-The molecules here are made up: rings and chains of carbon with a nitrogen and an oxygen somewhere.
+Each molecule is a PyG `Data` (any form that `read_graphs` takes will do): one-hot atom types, bonds
+in both directions. The molecules here are made up: rings and chains of carbon with a nitrogen and
+an oxygen somewhere.
 """
 
 import torch
@@ -27,7 +28,9 @@ def molecule(num_atoms: int, *, ring: bool) -> Data:
     return Data(x=x, edge_index=torch.cat([bonds, bonds.flip(0)], dim=1))
 
 
-molecules = [molecule(int(torch.randint(5, 15, (), generator=random)), ring=i % 2 == 0) for i in range(100)]
+molecules = [
+    molecule(int(torch.randint(5, 15, (), generator=random)), ring=i % 2 == 0) for i in range(100)
+]
 model = GraphLaGraph(objective="ce-embed", epochs=20)  # one-hot features: cross-entropy fits them
 embeddings = model.fit_transform(molecules)
 print("embeddings of", len(molecules), "molecules:", embeddings.shape)

@@ -11,7 +11,8 @@ club = nx.karate_club_graph()  # nodes know their 'club'; edges have weights
 nx.set_node_attributes(club, dict(nx.clustering(club)), "clustering")
 nx.set_node_attributes(club, dict(nx.core_number(club)), "core")
 
-graph = read_graphs(club, node_attributes=["clustering", "core"])  # 'club' is what we might want to predict: left out
+# 'club' is what we might want to predict: left out
+graph = read_graphs(club, node_attributes=["clustering", "core"])
 embeddings = NodeLaGraph(hidden_dim=16, epochs=100).fit(graph).embed(graph).to_pandas()
 embeddings["club"] = [club.nodes[name]["club"] for name in embeddings.index]
 print(embeddings.iloc[:3, [0, 1, 2, -1]])

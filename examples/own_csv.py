@@ -2,7 +2,8 @@
 
     python examples/own_csv.py
 
-Writes a small payments graph first, so that it runs anywhere; put your own paths in `read_graphs` instead.
+Writes a small payments graph first, so that it runs anywhere; put your own paths in `read_graphs`
+instead.
 """
 
 import csv
@@ -14,8 +15,14 @@ from graphlatent import NodeLaGraph, read_graphs
 
 random.seed(0)
 folder = Path(tempfile.mkdtemp())
-accounts = [(f"acc-{i:03d}", random.choice(["retail", "business"]), round(random.lognormvariate(6, 1), 2)) for i in range(200)]
-payments = [(random.choice(accounts)[0], random.choice(accounts)[0], random.randint(1, 20)) for _ in range(900)]
+accounts = [
+    (f"acc-{i:03d}", random.choice(["retail", "business"]), round(random.lognormvariate(6, 1), 2))
+    for i in range(200)
+]
+payments = [
+    (random.choice(accounts)[0], random.choice(accounts)[0], random.randint(1, 20))
+    for _ in range(900)
+]
 with (folder / "accounts.csv").open("w", newline="") as file:
     csv.writer(file).writerows([("id", "kind", "balance"), *accounts])
 with (folder / "payments.csv").open("w", newline="") as file:

@@ -1,4 +1,6 @@
-"""Small random cases, and the way from our model's weights to the reference's plain dictionaries."""
+"""Small random cases, and the way from our model's weights to the reference's plain
+dictionaries.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from torch import Tensor
 from graphlatent.config import GraphSettings, NodeSettings, Settings, resolve
 from graphlatent.data.batches import Batch, full_batch
 from graphlatent.data.graph import GraphData
-from graphlatent.data.sparse import SparseMatrix
-from graphlatent.masking import MaskedView
-from graphlatent.nn.model import LaGraphModel, build_model
+from graphlatent.methods.lagraph.masking import MaskedView
+from graphlatent.methods.lagraph.model import LaGraphModel, build_model
+from graphlatent.ops.sparse import SparseMatrix
 from reference import RefGraph
 
 
@@ -29,7 +31,13 @@ def make_settings(level: str, **values: Any) -> Settings:
 
 
 def random_graph(
-    sizes: list[int], *, num_features: int = 4, seed: int = 0, weighted: bool = False, one_hot: bool = False, density: float = 0.4
+    sizes: list[int],
+    *,
+    num_features: int = 4,
+    seed: int = 0,
+    weighted: bool = False,
+    one_hot: bool = False,
+    density: float = 0.4,
 ) -> GraphData:
     """Undirected random graphs with self-loops here and there, float32 features."""
     gen = generator(seed)
@@ -45,7 +53,9 @@ def random_graph(
     pairs = sorted(edges)
     x = torch.randn(start, num_features, generator=gen)
     if one_hot:
-        x = torch.nn.functional.one_hot(torch.randint(num_features, (start,), generator=gen), num_features).float()
+        x = torch.nn.functional.one_hot(
+            torch.randint(num_features, (start,), generator=gen), num_features
+        ).float()
     return GraphData(
         edge_index=torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T.contiguous(),
         num_nodes=start,
@@ -58,7 +68,9 @@ def random_graph(
 def as_sparse(graph: GraphData) -> GraphData:
     assert isinstance(graph.x, Tensor)
     row, col = torch.nonzero(graph.x, as_tuple=True)
-    return dataclasses.replace(graph, x=SparseMatrix.from_coo(row, col, graph.x[row, col], tuple(graph.x.shape)))
+    return dataclasses.replace(
+        graph, x=SparseMatrix.from_coo(row, col, graph.x[row, col], tuple(graph.x.shape))
+    )
 
 
 def double_model(settings: Settings, in_dim: int, seed: int = 0) -> LaGraphModel:
@@ -79,19 +91,33 @@ def to_reference(graph: GraphData, mask: MaskedView) -> list[RefGraph]:
     """The same graphs and mask in the reference's own form."""
     x = graph.x.to_dense() if isinstance(graph.x, SparseMatrix) else graph.x
     assert x is not None
-    weights = graph.edge_weight.tolist() if graph.edge_weight is not None else [1.0] * graph.num_edges
+    weights = (
+        graph.edge_weight.tolist() if graph.edge_weight is not None else [1.0] * graph.num_edges
+    )
     out = []
     for start, stop in zip(graph.ptr[:-1].tolist(), graph.ptr[1:].tolist(), strict=True):
-        inside = [(s - start, t - start, w) for (s, t), w in zip(graph.edge_index.T.tolist(), weights, strict=True) if start <= s < stop]
+        inside = [
+            (s - start, t - start, w)
+            for (s, t), w in zip(graph.edge_index.T.tolist(), weights, strict=True)
+            if start <= s < stop
+        ]
         chosen = (mask.rows >= start) & (mask.rows < stop)
         out.append(
-            RefGraph(stop - start, inside, x[start:stop].double(), (mask.rows[chosen] - start).tolist(), mask.values[chosen].double())
+            RefGraph(
+                stop - start,
+                inside,
+                x[start:stop].double(),
+                (mask.rows[chosen] - start).tolist(),
+                mask.values[chosen].double(),
+            )
         )
     return out
 
 
 def reference_layers(model: LaGraphModel) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(encoder, decoder) weights as the reference's dictionaries; the very same tensors, so gradients land on them."""
+    """(encoder, decoder) weights as the reference's dictionaries; the very same tensors, so
+    gradients land on them.
+    """
     encoder, decoder = model.encoder, model.decoder
     layers = [_conv(conv, encoder.kind) for conv in encoder.convs]
     for layer, activation in zip(layers, encoder.activations, strict=True):
@@ -111,4 +137,9 @@ def reference_layers(model: LaGraphModel) -> tuple[list[dict[str, Any]], list[di
 def _conv(conv: Any, kind: str) -> dict[str, Any]:
     if kind == "gcn":
         return {"weight": conv.weight, "bias": conv.bias}
-    return {"weight1": conv.weight, "bias1": conv.bias, "weight2": conv.weight2, "bias2": conv.bias2}
+    return {
+        "weight1": conv.weight,
+        "bias1": conv.bias,
+        "weight2": conv.weight2,
+        "bias2": conv.bias2,
+    }

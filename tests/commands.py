@@ -26,7 +26,9 @@ def told(*args: object) -> dict:
 
 
 def fails(*args: object) -> str:
-    """The message of a command that must fail as a user error: exit code 2, one sentence beside notes, no traceback."""
+    """The message of a command that must fail as a user error: exit code 2, one sentence beside
+    notes, no traceback.
+    """
     code, out, err = run(*args)
     assert (code, out) == (2, ""), err
     (message,) = [line for line in err.strip().splitlines() if not line.startswith("note: ")]

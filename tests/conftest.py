@@ -22,9 +22,11 @@ def _has(root: Path, name: str) -> bool:
 
 @pytest.fixture(scope="session")
 def data_root(tmp_path_factory):
-    """A function: names of real data sets -> a root folder that holds them; skips the test where they are not at hand.
+    """A function: names of real data sets -> a root folder that holds them; skips the test where
+    they are not at hand.
 
-    They are looked for under the environment variable GRAPHLATENT_DATA, else unpacked by ../shared/data/unpack.
+    They are looked for under the environment variable GRAPHLATENT_DATA, else unpacked by
+    ../shared/data/unpack.
     """
     unpack = Path(__file__).resolve().parents[2] / "shared" / "data" / "unpack"
     given = os.environ.get("GRAPHLATENT_DATA")
@@ -34,10 +36,15 @@ def data_root(tmp_path_factory):
         if given and all(_has(Path(given), name) for name in names):
             return Path(given)
         if not unpack.is_file():
-            pytest.skip(f"{', '.join(names)}: not under GRAPHLATENT_DATA, and there is no {unpack.name} script beside the repository")
+            pytest.skip(
+                f"{', '.join(names)}: not under GRAPHLATENT_DATA, and there is no {unpack.name}"
+                " script beside the repository"
+            )
         missing = [name for name in names if not _has(unpacked, name)]
         if missing:
-            done = subprocess.run([str(unpack), str(unpacked), *missing], capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [str(unpack), str(unpacked), *missing], capture_output=True, text=True, check=False
+            )
             if done.returncode:
                 pytest.skip(f"{', '.join(missing)}: not at hand ({done.stderr.strip()})")
         return unpacked

@@ -17,7 +17,11 @@ FIRST, SECOND = [[0.8, 0.9], [0.7, 0.8]], [[0.7, 0.8], [0.6, 0.7]]
 
 
 def probe_result(
-    scores: Sequence[float], *, splits: str = "same", selection: str = "On validation.", metric: str = "accuracy"
+    scores: Sequence[float],
+    *,
+    splits: str = "same",
+    selection: str = "On validation.",
+    metric: str = "accuracy",
 ) -> ProbeResult:
     choices = tuple(Choice("epoch 1", {"strength": 1.0}, 0.5) for _ in scores)
     return ProbeResult(tuple(scores), choices, selection, metric, {}, splits)
@@ -34,13 +38,24 @@ def measure(
     about: Mapping[str, Any] | None = None,
     **kinds: Any,
 ) -> list[Record]:
-    """Write the records of a row: results by name, scores by seed and split. Splits of seed 3 are called "same 3"."""
+    """Write the records of a row: results by name, scores by seed and split. Splits of seed 3 are
+    called "same 3".
+    """
     count = len(next(iter(results.values())))
     made = []
     for i, seed in enumerate(seeds if seeds is not None else range(count)):
         of_seed = {**kinds, "splits": f"{kinds.get('splits', 'same')} {seed}"}
         found = {name: probe_result(scores[i], **of_seed) for name, scores in results.items()}
-        made.append(Record(cell, row, seed, found, about or {"date": "2026-01-02", "hardware": "a CPU"}, training or {}))
+        made.append(
+            Record(
+                cell,
+                row,
+                seed,
+                found,
+                about or {"date": "2026-01-02", "hardware": "a CPU"},
+                training or {},
+            )
+        )
         write_record(root, made[-1])
     return made
 

@@ -25,23 +25,41 @@ def measurement(material: Material, **changes: Any) -> Measurement:
 
 
 def embedded(material: Material, values: Any, *, epoch: int, kind: str = PLAIN) -> np.ndarray:
-    """Trained by the estimator itself for so many epochs, which also appends the features itself."""
+    """Trained by the estimator itself for so many epochs, which also appends the features
+    itself.
+    """
     values = {**values, "epochs": epoch, "random_state": SEED, "device": "cpu"}
     if material.splits is None:
         return GraphLaGraph(**values).fit(material.seen).transform(material.graph)
-    return NodeLaGraph(**{**values, "concat_input": kind == CONCAT}).fit(material.seen).transform(material.graph)
+    return (
+        NodeLaGraph(**{**values, "concat_input": kind == CONCAT})
+        .fit(material.seen)
+        .transform(material.graph)
+    )
 
 
-def candidates(material: Material, values: Any, *, epochs: Sequence[int], kinds: Sequence[str] = (PLAIN, CONCAT)) -> dict[str, np.ndarray]:
+def candidates(
+    material: Material,
+    values: Any,
+    *,
+    epochs: Sequence[int],
+    kinds: Sequence[str] = (PLAIN, CONCAT),
+) -> dict[str, np.ndarray]:
     """By the names that a measurement gives them."""
     kinds = (PLAIN,) if material.splits is None else kinds
-    return {f"epoch {e}, {kind}": embedded(material, values, epoch=e, kind=kind) for e in epochs for kind in kinds}
+    return {
+        f"epoch {e}, {kind}": embedded(material, values, epoch=e, kind=kind)
+        for e in epochs
+        for kind in kinds
+    }
 
 
 def probed(material: Material, representations: Any, *, kernel: str = "linear") -> ProbeResult:
     if material.splits is None:
         return svm_probe(representations, material.labels, seed=SEED, kernel=kernel)
-    return linear_probe(representations, material.labels, splits=material.splits, metric=material.metric)
+    return linear_probe(
+        representations, material.labels, splits=material.splits, metric=material.metric
+    )
 
 
 def fixed(result: ProbeResult) -> ProbeResult:

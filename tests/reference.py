@@ -1,8 +1,9 @@
 """The LaGraph objectives written out slowly in float64: the oracle the package is compared with.
 
-Written from the paper (https://arxiv.org/abs/2202.08333) and the project's method notes only, never from the package, so that an
-error has to be made twice to go unseen. One graph, one node, one edge at a time; propagation matrices are small and dense; every
-gradient comes from autograd. Equations (5) and (6) are the node-level and the graph-level loss of section 2.4; equation (9) is the
+Written from the paper (https://arxiv.org/abs/2202.08333) and the project's method notes only, never
+from the package, so that an error has to be made twice to go unseen. One graph, one node, one edge
+at a time; propagation matrices are small and dense; every gradient comes from autograd. Equations
+(5) and (6) are the node-level and the graph-level loss of section 2.4; equation (9) is the
 denoising autoencoder's, as the text of section 3.1 numbers it.
 """
 
@@ -18,7 +19,8 @@ from torch import Tensor
 Kind = Literal["gcn", "gin"]
 Level = Literal["node", "graph"]
 Objective = Literal["mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"]
-Layer = dict[str, Any]  # parameter name -> tensor; a graph-convolution decoder layer also holds "kind" -> "gcn" or "gin"
+# Parameter name -> tensor; a graph-convolution decoder layer also holds "kind" -> "gcn" or "gin"
+Layer = dict[str, Any]
 
 BATCH_NORM_EPS = 1e-5
 
@@ -29,7 +31,8 @@ class RefGraph:
 
     Attributes:
         num_nodes: |V_i|.
-        edges: directed (source, target, weight), no pair twice; an undirected graph lists both directions; self-loops allowed.
+        edges: directed (source, target, weight), no pair twice; an undirected graph lists both
+            directions; self-loops allowed.
         x: features X_i, [n, F], float64.
         masked: J_i, no node twice.
         noise: the rows of M for the nodes in `masked`, in that order, [len(masked), F].
@@ -44,7 +47,9 @@ class RefGraph:
 
 @dataclass(frozen=True)
 class RefLoss:
-    """The loss and its two terms, scalars; `invariance` is the rooted (or KL) value before it is multiplied with alpha."""
+    """The loss and its two terms, scalars; `invariance` is the rooted (or KL) value before it is
+    multiplied with alpha.
+    """
 
     total: Tensor
     reconstruction: Tensor
@@ -52,7 +57,9 @@ class RefLoss:
 
 
 def num_masked(num_nodes: int, ratio: float, rounding: Literal["round", "floor"]) -> int:
-    """|J_i|: at least one and rounded (our decision), or rounded down and possibly zero (the authors' scripts)."""
+    """|J_i|: at least one and rounded (our decision), or rounded down and possibly zero (the
+    authors' scripts).
+    """
     if rounding == "round":
         return max(1, round(ratio * num_nodes))
     return math.floor(ratio * num_nodes)
@@ -64,7 +71,10 @@ def _adjacency(graph: RefGraph) -> Tensor:
     seen: set[tuple[int, int]] = set()
     for source, target, weight in graph.edges:
         if (source, target) in seen:
-            raise ValueError(f"Each edge must be listed once. Got ({source}, {target}) twice: merge duplicates first.")
+            raise ValueError(
+                f"Each edge must be listed once. Got ({source}, {target}) twice: merge duplicates"
+                " first."
+            )
         seen.add((source, target))
         matrix[target, source] = weight
     return matrix
@@ -73,8 +83,9 @@ def _adjacency(graph: RefGraph) -> Tensor:
 def gcn_matrix(graph: RefGraph) -> Tensor:
     """D^-1/2 A D^-1/2, [n, n], M[target, source], with one self-loop a node, as PyG's GCNConv.
 
-    A self-loop of weight 1 is added to every node without one; a self-loop in `edges` stays, with its weight. A degree is the sum of
-    the weights of the incoming edges, self-loop included; a node of degree 0 (self-loop of weight 0) gets zeros.
+    A self-loop of weight 1 is added to every node without one; a self-loop in `edges` stays, with
+    its weight. A degree is the sum of the weights of the incoming edges, self-loop included; a node
+    of degree 0 (self-loop of weight 0) gets zeros.
     """
     adjacency = _adjacency(graph)
     looped = {source for source, target, _ in graph.edges if source == target}
@@ -92,15 +103,20 @@ def gcn_matrix(graph: RefGraph) -> Tensor:
     for target in range(graph.num_nodes):
         for source in range(graph.num_nodes):
             if degree[target] > 0 and degree[source] > 0:
-                matrix[target, source] = adjacency[target, source] / math.sqrt(degree[target] * degree[source])
+                matrix[target, source] = adjacency[target, source] / math.sqrt(
+                    degree[target] * degree[source]
+                )
     return matrix
 
 
 def gin_matrix(graph: RefGraph) -> Tensor:
-    """A + I, [n, n], M[target, source]: the weighted sum over incoming neighbours plus the node itself (eps = 0)."""
+    """A + I, [n, n], M[target, source]: the weighted sum over incoming neighbours plus the node
+    itself (eps = 0).
+    """
     matrix = _adjacency(graph)
     for node in range(graph.num_nodes):
-        matrix[node, node] += 1.0  # on top of a self-loop in `edges`, which is a neighbour like any other
+        # On top of a self-loop in `edges`, which is a neighbour like any other
+        matrix[node, node] += 1.0
     return matrix
 
 
@@ -109,7 +125,9 @@ def _relu(h: Tensor) -> Tensor:
 
 
 def _convolve(kind: Kind, layer: Layer, h: Tensor, graph: RefGraph) -> Tensor:
-    """One graph convolution without activation: GCN is M (h W) + b, GIN is MLP((A + I) h) with linear, ReLU, linear."""
+    """One graph convolution without activation: GCN is M (h W) + b, GIN is MLP((A + I) h) with
+    linear, ReLU, linear.
+    """
     if kind == "gcn":
         return gcn_matrix(graph) @ (h @ layer["weight"]) + layer["bias"]
     if kind == "gin":
@@ -119,11 +137,16 @@ def _convolve(kind: Kind, layer: Layer, h: Tensor, graph: RefGraph) -> Tensor:
 
 
 def _batch_norm(hidden: list[Tensor], layer: Layer) -> list[Tensor]:
-    """Training-mode batch norm over all nodes of all graphs of one view: biased variance, so a single row has variance 0."""
+    """Training-mode batch norm over all nodes of all graphs of one view: biased variance, so a
+    single row has variance 0.
+    """
     rows = [row for h in hidden for row in h]
     mean = sum(rows) / len(rows)
     variance = sum((row - mean) ** 2 for row in rows) / len(rows)
-    return [layer["gamma"] * (h - mean) / torch.sqrt(variance + BATCH_NORM_EPS) + layer["beta"] for h in hidden]
+    return [
+        layer["gamma"] * (h - mean) / torch.sqrt(variance + BATCH_NORM_EPS) + layer["beta"]
+        for h in hidden
+    ]
 
 
 def _masked_features(graph: RefGraph) -> Tensor:
@@ -136,10 +159,14 @@ def _masked_features(graph: RefGraph) -> Tensor:
     return torch.stack(rows)
 
 
-def encode(kind: Kind, layers: list[Layer], graphs: list[RefGraph], masked: bool) -> list[list[Tensor]]:
-    """Outputs of every encoder layer, result[layer][graph] of shape [n_i, H]: H of the plain view, or H' of the masked one.
+def encode(
+    kind: Kind, layers: list[Layer], graphs: list[RefGraph], masked: bool
+) -> list[list[Tensor]]:
+    """Outputs of every encoder layer, result[layer][graph] of shape [n_i, H]: H of the plain view,
+    or H' of the masked one.
 
-    A layer is convolution, activation (PReLU with `slope`, else ReLU), then batch norm when it holds `gamma` and `beta`.
+    A layer is convolution, activation (PReLU with `slope`, else ReLU), then batch norm when it
+    holds `gamma` and `beta`.
     """
     hidden = [_masked_features(graph) if masked else graph.x for graph in graphs]
     outputs = []
@@ -153,15 +180,21 @@ def encode(kind: Kind, layers: list[Layer], graphs: list[RefGraph], masked: bool
     return outputs
 
 
-def decode(layers: list[Layer], hidden: list[Tensor], graphs: list[RefGraph], relu_output: bool = False) -> list[Tensor]:
-    """D(A_i, H_i) of every graph, [n_i, F]: linear map, ReLU, batch norm for all layers but the last, which is the linear map only.
+def decode(
+    layers: list[Layer], hidden: list[Tensor], graphs: list[RefGraph], relu_output: bool = False
+) -> list[Tensor]:
+    """D(A_i, H_i) of every graph, [n_i, F]: linear map, ReLU, batch norm for all layers but the
+    last, which is the linear map only.
 
-    A layer with `kind` convolves in place of the linear map (section 2.4 allows it at graph level). `relu_output` adds the authors'
-    ReLU after the last layer.
+    A layer with `kind` convolves in place of the linear map (section 2.4 allows it at graph level).
+    `relu_output` adds the authors' ReLU after the last layer.
     """
     for depth, layer in enumerate(layers):
         if "kind" in layer:
-            hidden = [_convolve(layer["kind"], layer, h, graph) for h, graph in zip(hidden, graphs, strict=True)]
+            hidden = [
+                _convolve(layer["kind"], layer, h, graph)
+                for h, graph in zip(hidden, graphs, strict=True)
+            ]
         else:
             hidden = [h @ layer["weight"] + layer["bias"] for h in hidden]
         if depth < len(layers) - 1:
@@ -200,11 +233,17 @@ def _check_distributions(graphs: list[RefGraph]) -> None:
     for graph in graphs:
         for row in graph.x:
             if bool((row < 0).any()) or abs(row.sum().item() - 1.0) > 1e-6:
-                raise ValueError("Cross-entropy needs feature rows that are non-negative and sum to 1.")
+                raise ValueError(
+                    "Cross-entropy needs feature rows that are non-negative and sum to 1."
+                )
 
 
-def _reconstruction(graphs: list[RefGraph], outputs: list[Tensor], cross_entropy: bool, reduction: str) -> Tensor:
-    """First term of (5) and (6): 1/N sum_i ||D(H_i) - X_i||^2 / |V_i|; with CE the node's error is its cross-entropy."""
+def _reconstruction(
+    graphs: list[RefGraph], outputs: list[Tensor], cross_entropy: bool, reduction: str
+) -> Tensor:
+    """First term of (5) and (6): 1/N sum_i ||D(H_i) - X_i||^2 / |V_i|; with CE the node's error is
+    its cross-entropy.
+    """
     total = torch.zeros((), dtype=torch.float64)
     for graph, output in zip(graphs, outputs, strict=True):
         of_graph = torch.zeros((), dtype=torch.float64)
@@ -221,7 +260,9 @@ def _reconstruction(graphs: list[RefGraph], outputs: list[Tensor], cross_entropy
 
 
 def _denoising(graphs: list[RefGraph], outputs: list[Tensor], reduction: str) -> Tensor:
-    """Equation (9) over |V|: 1/N sum_i sum_{v in J_i} ||D(H'_i)_v - x_v||^2 / |J_i|; a graph without masked nodes adds 0."""
+    """Equation (9) over |V|: 1/N sum_i sum_{v in J_i} ||D(H'_i)_v - x_v||^2 / |J_i|; a graph
+    without masked nodes adds 0.
+    """
     total = 0.0 * outputs[0].sum()  # stays differentiable where nothing is masked
     for graph, output in zip(graphs, outputs, strict=True):
         for node in graph.masked:
@@ -233,8 +274,16 @@ def _denoising(graphs: list[RefGraph], outputs: list[Tensor], reduction: str) ->
     return total / (max(count, 1) * graphs[0].x.shape[1])
 
 
-def _node_invariance(graphs: list[RefGraph], plain: list[Tensor], masked: list[Tensor], kl: bool, rows: str, reduction: str) -> Tensor:
-    """Second term of (5) before alpha, on any rows (embeddings or outputs): sqrt(sum_i ||H_i[J_i] - H'_i[J_i]||^2 / sum_i |J_i|).
+def _node_invariance(
+    graphs: list[RefGraph],
+    plain: list[Tensor],
+    masked: list[Tensor],
+    kl: bool,
+    rows: str,
+    reduction: str,
+) -> Tensor:
+    """Second term of (5) before alpha, on any rows (embeddings or outputs): sqrt(sum_i ||H_i[J_i] -
+    H'_i[J_i]||^2 / sum_i |J_i|).
 
     With `kl` sum_i sum_{v in J_i} KL(p_v || p'_v) / sum_i |J_i|, no root.
     """
@@ -242,7 +291,9 @@ def _node_invariance(graphs: list[RefGraph], plain: list[Tensor], masked: list[T
     count = 0
     for graph, h, h_masked in zip(graphs, plain, masked, strict=True):
         for node in graph.masked if rows == "masked" else range(graph.num_nodes):
-            total = total + (_kl(h[node], h_masked[node]) if kl else _squared_norm(h[node] - h_masked[node]))
+            total = total + (
+                _kl(h[node], h_masked[node]) if kl else _squared_norm(h[node] - h_masked[node])
+            )
             count += 1
     if count == 0:
         return total
@@ -252,7 +303,9 @@ def _node_invariance(graphs: list[RefGraph], plain: list[Tensor], masked: list[T
 
 
 def _graph_embedding(layers: list[Tensor], readout: str) -> Tensor:
-    """z = R(H) of one graph: every layer's output pooled over the nodes, layers concatenated (appendix C)."""
+    """z = R(H) of one graph: every layer's output pooled over the nodes, layers concatenated
+    (appendix C).
+    """
     pooled = []
     for h in layers:
         total = sum(h[node] for node in range(len(h)))
@@ -261,7 +314,11 @@ def _graph_embedding(layers: list[Tensor], readout: str) -> Tensor:
 
 
 def _graph_invariance(
-    graphs: list[RefGraph], plain: list[list[Tensor]], masked: list[list[Tensor]], readout: str, reduction: str
+    graphs: list[RefGraph],
+    plain: list[list[Tensor]],
+    masked: list[list[Tensor]],
+    readout: str,
+    reduction: str,
 ) -> Tensor:
     """Second term of (6) before alpha: sqrt(sum_i ||z_i - z'_i||^2 / sum_i |J_i|)."""
     total = torch.zeros((), dtype=torch.float64)
@@ -271,7 +328,9 @@ def _graph_invariance(
         z_masked = _graph_embedding([layer[index] for layer in masked], readout)
         total = total + _squared_norm(z - z_masked)
         columns = len(z)
-    count = sum(len(graph.masked) for graph in graphs) if reduction == "sum" else len(graphs) * columns
+    count = (
+        sum(len(graph.masked) for graph in graphs) if reduction == "sum" else len(graphs) * columns
+    )
     return _root(total / max(count, 1))  # nothing masked: the numerator is 0 as well
 
 
@@ -289,27 +348,47 @@ def loss(
     reduction: Literal["sum", "mean"] = "sum",
     relu_output: bool = False,
 ) -> RefLoss:
-    """The loss of Algorithm 1 (level "node") or Algorithm 2 ("graph"), and the other objectives of appendix E and section 3.1.
+    """The loss of Algorithm 1 (level "node") or Algorithm 2 ("graph"), and the other objectives of
+    appendix E and section 3.1.
 
-    `reduction` "sum" is the paper; "mean" averages over features, nodes and graphs as the authors' scripts do. The decoder reads the
-    last layer. The `-output` objectives and `denoise` decode the whole masked view, with its own statistics, then take rows.
+    `reduction` "sum" is the paper; "mean" averages over features, nodes and graphs as the authors'
+    scripts do. The decoder reads the last layer. The `-output` objectives and `denoise` decode the
+    whole masked view, with its own statistics, then take rows.
     """
     if level == "graph" and objective in ("mse-embed", "ce-embed") and invariance_on == "all":
-        raise ValueError("invariance_on='all' compares nodes; the graph-level -embed objectives compare graphs.")
+        raise ValueError(
+            "invariance_on='all' compares nodes; the graph-level -embed objectives compare graphs."
+        )
     if objective in ("ce-embed", "ce-output"):
         _check_distributions(graphs)
     masked_layers = encode(encoder_kind, encoder_layers, graphs, masked=True)
     if objective == "denoise":
-        reconstruction = _denoising(graphs, decode(decoder_layers, masked_layers[-1], graphs, relu_output), reduction)
-        return RefLoss(total=reconstruction, reconstruction=reconstruction, invariance=torch.zeros((), dtype=torch.float64))
+        reconstruction = _denoising(
+            graphs, decode(decoder_layers, masked_layers[-1], graphs, relu_output), reduction
+        )
+        return RefLoss(
+            total=reconstruction,
+            reconstruction=reconstruction,
+            invariance=torch.zeros((), dtype=torch.float64),
+        )
     layers = encode(encoder_kind, encoder_layers, graphs, masked=False)
     outputs = decode(decoder_layers, layers[-1], graphs, relu_output)
-    reconstruction = _reconstruction(graphs, outputs, objective in ("ce-embed", "ce-output"), reduction)
+    reconstruction = _reconstruction(
+        graphs, outputs, objective in ("ce-embed", "ce-output"), reduction
+    )
     if objective in ("mse-output", "ce-output"):
         masked_outputs = decode(decoder_layers, masked_layers[-1], graphs, relu_output)
-        invariance = _node_invariance(graphs, outputs, masked_outputs, objective == "ce-output", invariance_on, reduction)
+        invariance = _node_invariance(
+            graphs, outputs, masked_outputs, objective == "ce-output", invariance_on, reduction
+        )
     elif level == "node":
-        invariance = _node_invariance(graphs, layers[-1], masked_layers[-1], False, invariance_on, reduction)
+        invariance = _node_invariance(
+            graphs, layers[-1], masked_layers[-1], False, invariance_on, reduction
+        )
     else:
         invariance = _graph_invariance(graphs, layers, masked_layers, readout, reduction)
-    return RefLoss(total=reconstruction + alpha * invariance, reconstruction=reconstruction, invariance=invariance)
+    return RefLoss(
+        total=reconstruction + alpha * invariance,
+        reconstruction=reconstruction,
+        invariance=invariance,
+    )

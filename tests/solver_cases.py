@@ -12,14 +12,33 @@ from sklearn.linear_model import LogisticRegression
 from graphlatent.probes.losses import Softmax
 from graphlatent.probes.newton import Rows
 
-KINDS = ("narrow", "wide", "square", "rank", "copies", "contradictory", "constant", "uneven", "tiny", "many columns", "one long row")
+KINDS = (
+    "narrow",
+    "wide",
+    "square",
+    "rank",
+    "copies",
+    "contradictory",
+    "constant",
+    "uneven",
+    "tiny",
+    "many columns",
+    "one long row",
+)
 STRENGTHS = (1e-2, 1e-6)
 
 
 def case(kind, *, num_classes=3):
-    """Rows, classes and fresh rows of the same kind; rows have mean 0 and mean squared norm 1, as the solver gets them."""
+    """Rows, classes and fresh rows of the same kind; rows have mean 0 and mean squared norm 1, as
+    the solver gets them.
+    """
     rng = np.random.default_rng(7)
-    num, width = {"wide": (30, 90), "square": (40, 40), "tiny": (3, 2), "many columns": (310, 290)}.get(kind, (80, 6))
+    num, width = {
+        "wide": (30, 90),
+        "square": (40, 40),
+        "tiny": (3, 2),
+        "many columns": (310, 290),
+    }.get(kind, (80, 6))
     total = num + 1000
     labels = np.arange(total) % num_classes
     rows = rng.normal(size=(num_classes, width))[labels] + 1.2 * rng.normal(size=(total, width))
@@ -64,9 +83,14 @@ def softmax_of(*labels, num_classes=3):
 def signs_of(*signs):
     """[F, Q, 1, n] out of one [Q, n] per fit."""
     longest = max(each.shape[1] for each in signs)
-    return torch.from_numpy(np.stack([np.pad(each, ((0, 0), (0, longest - each.shape[1])), constant_values=-1.0) for each in signs]))[
-        :, :, None
-    ]
+    return torch.from_numpy(
+        np.stack(
+            [
+                np.pad(each, ((0, 0), (0, longest - each.shape[1])), constant_values=-1.0)
+                for each in signs
+            ]
+        )
+    )[:, :, None]
 
 
 def against_rest(y, num_classes=3):
@@ -90,12 +114,17 @@ def softmax_objective(x, y, weights, strength):
 
 
 def sigmoid_objective(x, sign, w, strength):
-    return float(np.logaddexp(0, -sign * (with_ones(x) @ w)).mean() + strength / 2 * (w[:-1] ** 2).sum())
+    return float(
+        np.logaddexp(0, -sign * (with_ones(x) @ w)).mean() + strength / 2 * (w[:-1] ** 2).sum()
+    )
 
 
 def hinge_objective(x, sign, w, strength, *, free_bias=True):
     penalised = w[:-1] if free_bias else w
-    return float((np.maximum(0, 1 - sign * (with_ones(x) @ w)) ** 2).mean() + strength / 2 * (penalised**2).sum())
+    return float(
+        (np.maximum(0, 1 - sign * (with_ones(x) @ w)) ** 2).mean()
+        + strength / 2 * (penalised**2).sum()
+    )
 
 
 def hinge_by_scipy(x, sign, strength):
@@ -105,7 +134,11 @@ def hinge_by_scipy(x, sign, strength):
 
     options = {"maxiter": 50_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-11}
     return minimize(
-        lambda w: hinge_objective(x, sign, w, strength), np.zeros(x.shape[1] + 1), jac=slope, method="L-BFGS-B", options=options
+        lambda w: hinge_objective(x, sign, w, strength),
+        np.zeros(x.shape[1] + 1),
+        jac=slope,
+        method="L-BFGS-B",
+        options=options,
     ).x
 
 

@@ -1,4 +1,6 @@
-"""Numbers of the benchmarks in the docs come from their records, and what the records say of an embedding is computed right."""
+"""Numbers of the benchmarks in the docs come from their records, and what the records say of an
+embedding is computed right.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def test_the_table_of_the_defaults_is_its_records():
     assert text.split("<!-- table -->")[1].split("<!-- end -->")[0].strip() == page.strip()
 
 
-@pytest.mark.parametrize(("name", "marker"), [("README.md", "speed"), ("benchmarks/README.md", "steps"), ("docs/evidence.md", "collapse")])
+@pytest.mark.parametrize(
+    ("name", "marker"),
+    [("README.md", "speed"), ("benchmarks/README.md", "steps"), ("docs/evidence.md", "collapse")],
+)
 def test_tables_are_their_records(name, marker):
     text = (ROOT / name).read_text()
     assert f"<!-- {marker} -->" in text

@@ -17,9 +17,15 @@ from cases import as_sparse, random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
 from graphlatent.config import to_mapping
 from graphlatent.data.graph import GraphData
-from graphlatent.errors import ConfigError, GraphLatentError, InputError, OutputError, RunFolderError
+from graphlatent.errors import (
+    ConfigError,
+    GraphLatentError,
+    InputError,
+    OutputError,
+    RunFolderError,
+)
 from graphlatent.estimator import pick_device
-from graphlatent.probes.baselines import propagated_features
+from graphlatent.representations import propagated_features
 
 SMALL = {"hidden_dim": 8, "epochs": 3, "device": "cpu"}
 SIZES = [5, 4, 3, 6, 2, 7, 4, 3, 5, 6]
@@ -42,7 +48,9 @@ class OwnEncoder(nn.Module):
 
     def forward(self, x, edge_index, edge_weight):
         weight = torch.ones(edge_index.shape[1]) if edge_weight is None else edge_weight
-        gathered = torch.zeros_like(x).index_add(0, edge_index[1], x[edge_index[0]] * weight[:, None])
+        gathered = torch.zeros_like(x).index_add(
+            0, edge_index[1], x[edge_index[0]] * weight[:, None]
+        )
         return torch.tanh(self.linear(x + gathered))
 
 
@@ -78,12 +86,26 @@ class TestConventions:
         estimator = node()
         assert estimator.fit(random_graph([9])) is estimator
         learnt = {name for name in vars(estimator) if name.endswith("_")}
-        assert learnt == {"model_", "features_", "history_", "embedding_dim_", "n_features_in_", "settings_", "peak_memory_"}
-        assert estimator.n_features_in_ == 4 and estimator.embedding_dim_ == 8 and len(estimator.history_) == 3
+        assert learnt == {
+            "model_",
+            "features_",
+            "history_",
+            "embedding_dim_",
+            "n_features_in_",
+            "settings_",
+            "peak_memory_",
+        }
+        assert (
+            estimator.n_features_in_ == 4
+            and estimator.embedding_dim_ == 8
+            and len(estimator.history_) == 3
+        )
 
     @pytest.mark.parametrize("method", ["transform", "embed", "save", "get_feature_names_out"])
     def test_not_fitted(self, method):
-        with pytest.raises(NotFittedError, match=r"This NodeLaGraph is not fitted yet. Call 'fit' with a graph") as caught:
+        with pytest.raises(
+            NotFittedError, match=r"This NodeLaGraph is not fitted yet. Call 'fit' with a graph"
+        ) as caught:
             getattr(node(), method)(random_graph([3]))
         assert isinstance(caught.value, GraphLatentError)
 
@@ -93,20 +115,47 @@ class TestConventions:
         assert copy.alpha == 3.0 and not hasattr(copy, "model_")
 
     def test_unknown_parameter_names_the_nearest(self):
-        with pytest.raises(ConfigError, match=r"Unknown setting 'epocs' in NodeLaGraph.set_params. Did you mean 'epochs'\?"):
+        with pytest.raises(
+            ConfigError,
+            match=r"Unknown setting 'epocs' in NodeLaGraph.set_params. Did you mean 'epochs'\?",
+        ):
             node().set_params(epocs=3)
 
     @pytest.mark.parametrize(
         ("values", "message"),
         [
-            ({"mask_ratio": 0.0}, r"The 'mask_ratio' parameter of NodeLaGraph must be a float in the range \(0, 1\]. Got 0.0 instead."),
+            (
+                {"mask_ratio": 0.0},
+                (
+                    r"The 'mask_ratio' parameter of NodeLaGraph must be a float in the range \(0,"
+                    r" 1\]. Got 0.0 instead."
+                ),
+            ),
             ({"mask_ratio": 1.5}, r"'mask_ratio' .* Got 1.5 instead"),
-            ({"alpha": -1.0}, r"The 'alpha' parameter of NodeLaGraph must be a float in the range \[0, inf\). Got -1.0 instead."),
+            (
+                {"alpha": -1.0},
+                (
+                    r"The 'alpha' parameter of NodeLaGraph must be a float in the range \[0, inf\)."
+                    r" Got -1.0 instead."
+                ),
+            ),
             ({"alpha": float("nan")}, "'alpha' .* Got nan instead"),
-            ({"epochs": -1}, r"The 'epochs' parameter of NodeLaGraph must be an int in the range \[0, inf\). Got -1 instead."),
+            (
+                {"epochs": -1},
+                (
+                    r"The 'epochs' parameter of NodeLaGraph must be an int in the range \[0, inf\)."
+                    r" Got -1 instead."
+                ),
+            ),
             ({"epochs": 2.5}, "'epochs' .* Got 2.5 instead"),
             ({"epochs": True}, "'epochs' .* Got True instead"),
-            ({"objective": "mse"}, "'objective' .* must be 'mse-embed', 'mse-output', .* or 'denoise'. Got 'mse' instead"),
+            (
+                {"objective": "mse"},
+                (
+                    "'objective' .* must be 'mse-embed', 'mse-output', .* or 'denoise'. Got 'mse'"
+                    " instead"
+                ),
+            ),
             ({"encoder": "gat"}, "must be 'gcn', 'gin' or a torch.nn.Module. Got 'gat' instead"),
             ({"decoder": "gnn"}, "must be 'mlp': at node level"),
             ({"objective": "ce-embed", "preset": "released"}, "needs output_activation='none'"),
@@ -119,7 +168,9 @@ class TestConventions:
             estimator.fit(random_graph([4]))
 
     def test_invariance_on_all_has_no_meaning_for_pooled_embeddings(self):
-        with pytest.raises(ConfigError, match="invariance_on='all' of GraphLaGraph has no meaning for 'mse-embed'"):
+        with pytest.raises(
+            ConfigError, match="invariance_on='all' of GraphLaGraph has no meaning for 'mse-embed'"
+        ):
             graph(invariance_on="all").fit(random_graph(SIZES))
 
     def test_numpy_numbers_are_numbers(self):
@@ -129,7 +180,9 @@ class TestConventions:
         graphs = as_pyg(random_graph(SIZES * 2))
         labels = np.arange(20) % 2
         pipeline = make_pipeline(graph(), LogisticRegression(max_iter=500))
-        search = GridSearchCV(pipeline, {"graphlagraph__hidden_dim": [4, 8]}, cv=2, error_score="raise")
+        search = GridSearchCV(
+            pipeline, {"graphlagraph__hidden_dim": [4, 8]}, cv=2, error_score="raise"
+        )
         search.fit(graphs, labels)
         assert search.best_params_["graphlagraph__hidden_dim"] in (4, 8)
         assert search.predict(graphs).shape == (20,)
@@ -137,7 +190,9 @@ class TestConventions:
 
 class TestEmbeddings:
     @pytest.mark.parametrize("encoder", ["gcn", "gin"])
-    @pytest.mark.parametrize("objective", ["mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"])
+    @pytest.mark.parametrize(
+        "objective", ["mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"]
+    )
     def test_every_objective_trains_at_both_levels(self, encoder, objective):
         data = random_graph(SIZES, one_hot=True)
         rows = node(encoder=encoder, objective=objective).fit_transform(data)
@@ -154,7 +209,9 @@ class TestEmbeddings:
 
     def test_a_node_in_no_batch_is_still_embedded(self):
         data = random_graph([50])
-        rows = node(batching="nodes", nodes_per_step=5, steps_per_epoch=2, epochs=1).fit_transform(data)
+        rows = node(batching="nodes", nodes_per_step=5, steps_per_epoch=2, epochs=1).fit_transform(
+            data
+        )
         assert rows.shape == (50, 8) and np.abs(rows).sum(1).min() > 0
 
     def test_a_graphs_embedding_does_not_depend_on_the_others(self):
@@ -172,7 +229,9 @@ class TestEmbeddings:
         batch = full_batch(data, prepare=model.prepare, device=torch.device("cpu"))
         with torch.no_grad():
             in_training = model.encode(batch.x, batch.structure)[-1]
-        np.testing.assert_allclose(fitted.transform(data), in_training.numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            fitted.transform(data), in_training.numpy(), rtol=1e-4, atol=1e-5
+        )
 
     def test_random_initial_encoder(self):
         data = random_graph([30])
@@ -184,8 +243,12 @@ class TestEmbeddings:
         data = random_graph([30])
         fitted = node(num_layers=1, epochs=0, activation="prelu").fit(data)
         with torch.no_grad():
-            fitted.model_.encoder.activations[0].weight.fill_(1.0)  # PReLU of slope 1 is the identity
-        expected = propagated_features(data, level="node", hops=1) @ fitted.model_.encoder.convs[0].weight.detach().numpy()
+            # PReLU of slope 1 is the identity
+            fitted.model_.encoder.activations[0].weight.fill_(1.0)
+        expected = (
+            propagated_features(data, level="node", hops=1)
+            @ fitted.model_.encoder.convs[0].weight.detach().numpy()
+        )
         np.testing.assert_allclose(fitted.transform(data), expected, rtol=1e-4, atol=1e-5)
 
     def test_concat_input_appends_the_features(self):
@@ -198,7 +261,9 @@ class TestEmbeddings:
 
     def test_sparse_and_dense_features_give_the_same_embedding(self):
         data = random_graph([25], one_hot=True)
-        np.testing.assert_allclose(node().fit_transform(data), node().fit_transform(as_sparse(data)), rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(
+            node().fit_transform(data), node().fit_transform(as_sparse(data)), rtol=1e-3, atol=1e-5
+        )
 
     def test_ids_are_kept(self):
         names = np.array([f"n{i}" for i in range(6)])
@@ -206,14 +271,20 @@ class TestEmbeddings:
         embedded = node().fit(data).embed(data)
         frame, table = embedded.to_pandas(), embedded.to_arrow()
         assert list(frame.index) == list(names) == table["id"].to_pylist()
-        assert list(frame.columns) == [f"e{i}" for i in range(8)] == list(node().fit(data).get_feature_names_out())
+        assert (
+            list(frame.columns)
+            == [f"e{i}" for i in range(8)]
+            == list(node().fit(data).get_feature_names_out())
+        )
         np.testing.assert_array_equal(frame.to_numpy(), embedded.values)
 
     @pytest.mark.parametrize("suffix", [".parquet", ".npz", ".csv"])
     def test_files_read_back(self, suffix, tmp_path):
         import pandas as pd
 
-        data = dataclasses.replace(random_graph([6]), node_ids=np.array(list("abcdef"), dtype=object))
+        data = dataclasses.replace(
+            random_graph([6]), node_ids=np.array(list("abcdef"), dtype=object)
+        )
         embedded = node().fit(data).embed(data)
         path = embedded.save(tmp_path / f"e{suffix}")
         if suffix == ".npz":
@@ -226,7 +297,9 @@ class TestEmbeddings:
         np.testing.assert_allclose(values, embedded.values, rtol=1e-6)
         with pytest.raises(OutputError, match="exists already"):
             embedded.save(path)
-        with pytest.raises(OutputError, match=r"Embeddings are written as .parquet, .npz, .csv. Got 'e.xlsx'"):
+        with pytest.raises(
+            OutputError, match=r"Embeddings are written as .parquet, .npz, .csv. Got 'e.xlsx'"
+        ):
             embedded.save(tmp_path / "e.xlsx")
 
     def test_fit_does_not_change_its_input(self):
@@ -272,7 +345,13 @@ class TestOwnEncoder:
         folder = fitted.save(tmp_path / "model")
         loaded = type(fitted).load(folder, encoder=OwnEncoder())
         np.testing.assert_array_equal(loaded.transform(data), fitted.transform(data))
-        with pytest.raises(ConfigError, match=r"was trained with your own encoder OwnEncoder. Load it with encoder=OwnEncoder\(...\)"):
+        with pytest.raises(
+            ConfigError,
+            match=(
+                r"was trained with your own encoder OwnEncoder. Load it with"
+                r" encoder=OwnEncoder\(...\)"
+            ),
+        ):
             type(fitted).load(folder)
 
     def test_pygs_own_model_works(self):
@@ -282,7 +361,9 @@ class TestOwnEncoder:
         assert node(encoder=GCN(4, 6, num_layers=2)).fit_transform(data).shape == (20, 6)
 
     def test_sparse_features_reach_it_dense(self):
-        assert node(encoder=OwnEncoder()).fit_transform(as_sparse(random_graph([9], one_hot=True))).shape == (9, 6)
+        assert node(encoder=OwnEncoder()).fit_transform(
+            as_sparse(random_graph([9], one_hot=True))
+        ).shape == (9, 6)
 
 
 class TestSaving:
@@ -299,12 +380,21 @@ class TestSaving:
     def test_only_plain_formats(self, tmp_path):
         folder = node().fit(random_graph([6])).save(tmp_path / "model")
         names = sorted(p.name for p in folder.iterdir())
-        assert names == ["config.toml", "features.json", "history.csv", "manifest.json", "model.safetensors", "versions.json"]
+        assert names == [
+            "config.toml",
+            "features.json",
+            "history.csv",
+            "manifest.json",
+            "model.safetensors",
+            "versions.json",
+        ]
 
     def test_an_existing_folder_is_refused(self, tmp_path):
         fitted = node().fit(random_graph([6]))
         fitted.save(tmp_path / "model")
-        with pytest.raises(OutputError, match=r"exists already. Choose another path, or allow replacing it"):
+        with pytest.raises(
+            OutputError, match=r"exists already. Choose another path, or allow replacing it"
+        ):
             fitted.save(tmp_path / "model")
         assert fitted.save(tmp_path / "model", overwrite=True).is_dir()
 
@@ -315,7 +405,9 @@ class TestSaving:
 
     def test_the_other_level_is_refused(self, tmp_path):
         folder = node().fit(random_graph([6])).save(tmp_path / "model")
-        with pytest.raises(RunFolderError, match=r"holds a node-level model. Load it with NodeLaGraph.load"):
+        with pytest.raises(
+            RunFolderError, match=r"holds a node-level model. Load it with NodeLaGraph.load"
+        ):
             GraphLaGraph.load(folder)
 
 

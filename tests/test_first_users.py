@@ -22,7 +22,9 @@ class TestFoundByUsers:
         from fractions import Fraction
 
         data = random_graph([9])
-        for i, lr in enumerate((np.float64(1e-3), np.float32(1e-3), np.logspace(-3, -2, 2)[0], Fraction(1, 1000))):
+        for i, lr in enumerate(
+            (np.float64(1e-3), np.float32(1e-3), np.logspace(-3, -2, 2)[0], Fraction(1, 1000))
+        ):
             fitted = node(lr=lr, hidden_dim=np.int64(4)).fit(data)
             loaded = NodeLaGraph.load(fitted.save(tmp_path / str(i)))
             np.testing.assert_array_equal(loaded.transform(data), fitted.transform(data))
@@ -55,9 +57,18 @@ class TestFoundByUsers:
         edges = (np.array([[0, 1], [1, 2]]), np.eye(3))
         with pytest.warns(UserWarning, match="read in both directions"):
             both = read_graphs(edges)
-        with pytest.raises(ConfigError, match=r"symmetrize=False of NodeLaGraph came too late.*read_graphs\(..., symmetrize=False\)"):
+        with pytest.raises(
+            ConfigError,
+            match=(
+                r"symmetrize=False of NodeLaGraph came too late.*read_graphs\(...,"
+                r" symmetrize=False\)"
+            ),
+        ):
             node(symmetrize=False).fit(both)
-        assert node(symmetrize=False).fit_transform(read_graphs(edges, symmetrize=False)).shape == (3, 8)
+        assert node(symmetrize=False).fit_transform(read_graphs(edges, symmetrize=False)).shape == (
+            3,
+            8,
+        )
 
     def test_ids_of_any_kind_can_be_saved(self, tmp_path):
         import networkx as nx
@@ -65,7 +76,11 @@ class TestFoundByUsers:
 
         for i, names in enumerate([["a", ("t", 1), 3], [(0, 0), (0, 1), (1, 1)], [1, "1", 2]]):
             path = nx.path_graph(3)
-            embedded = node().fit(nx.relabel_nodes(path, dict(enumerate(names)))).embed(nx.relabel_nodes(path, dict(enumerate(names))))
+            embedded = (
+                node()
+                .fit(nx.relabel_nodes(path, dict(enumerate(names))))
+                .embed(nx.relabel_nodes(path, dict(enumerate(names))))
+            )
             assert list(embedded.to_pandas().index) == names
             back = pd.read_csv(embedded.save(tmp_path / f"{i}.csv"))
             assert back["id"].tolist() == [repr(n) for n in names]
@@ -82,7 +97,10 @@ class TestFoundByUsers:
         with pytest.warns(UserWarning, match="left out|no .weight.") as said:
             read_graphs(graph)
         text = " ".join(str(w.message) for w in said)
-        assert "1 of 2 edges have no 'weight'" in text and "not every node has are left out: 'age'" in text
+        assert (
+            "1 of 2 edges have no 'weight'" in text
+            and "not every node has are left out: 'age'" in text
+        )
 
     def test_a_path_is_a_run_folder_and_no_grad_is_no_obstacle(self, tmp_path):
         with torch.no_grad():
@@ -102,7 +120,11 @@ class TestFoundByUsers:
         (folder / "mine.txt").write_text("kept")
         node().fit(random_graph([7])).save(folder, overwrite=True)
         names = {p.name for p in folder.iterdir()}
-        assert "embeddings.parquet" not in names and "results.json" not in names and "mine.txt" in names
+        assert (
+            "embeddings.parquet" not in names
+            and "results.json" not in names
+            and "mine.txt" in names
+        )
 
     @pytest.mark.parametrize("device", ["mps", "meta"])
     def test_other_devices_are_refused(self, device):
@@ -122,7 +144,10 @@ class TestFoundByUsers:
                 data = read_graphs((edges, nodes))
             fitted = node().fit(data)
             rows = fitted.transform(data)
-            assert NodeLaGraph.load(fitted.save(tmp_path / "m")).model_.encoder.convs[0].weight.dtype == torch.float32
+            assert (
+                NodeLaGraph.load(fitted.save(tmp_path / "m")).model_.encoder.convs[0].weight.dtype
+                == torch.float32
+            )
         finally:
             torch.set_default_dtype(torch.float32)
         assert rows.dtype == np.float32

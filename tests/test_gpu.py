@@ -27,14 +27,25 @@ def node_graph(kind: str):
 
 def curve(graph, cls=NodeLaGraph, **values):
     form = "dense" if isinstance(graph.x, torch.Tensor) else "sparse"  # as it comes
-    return np.array(cls(**{"hidden_dim": 32, "epochs": 45, "device": "cuda", "features": form, **values}).fit(graph).history_.loss)
+    return np.array(
+        cls(**{"hidden_dim": 32, "epochs": 45, "device": "cuda", "features": form, **values})
+        .fit(graph)
+        .history_.loss
+    )
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "weighted", "directed"])
-@pytest.mark.parametrize("values", [{}, {"encoder": "gin", "num_layers": 3}, {"objective": "mse-output", "decoder_layers": 2}], ids=str)
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"encoder": "gin", "num_layers": 3}, {"objective": "mse-output", "decoder_layers": 2}],
+    ids=str,
+)
 def test_fast_and_general_draw_and_learn_the_same(kind, values):
     graph = node_graph(kind)
-    fast, general = (curve(graph, precision="fp32", engine=engine, **values)[:20] for engine in ("auto", "general"))
+    fast, general = (
+        curve(graph, precision="fp32", engine=engine, **values)[:20]
+        for engine in ("auto", "general")
+    )
     np.testing.assert_allclose(fast, general, rtol=2e-3)  # rounding grows with the steps
 
 
@@ -50,19 +61,33 @@ def run(capture: bool, monkeypatch, graph, **values):
 
 
 @pytest.mark.parametrize(
-    "values", [{}, {"schedule": "cosine", "weight_decay": 1e-3}, {"precision": "bf16"}, {"steps_per_epoch": 3}], ids=str
+    "values",
+    [
+        {},
+        {"schedule": "cosine", "weight_decay": 1e-3},
+        {"precision": "bf16"},
+        {"steps_per_epoch": 3},
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_captured_steps_are_the_same_steps(kind, values, monkeypatch):
-    captured, plain = (run(capture, monkeypatch, node_graph(kind), **values) for capture in (True, False))
+    captured, plain = (
+        run(capture, monkeypatch, node_graph(kind), **values) for capture in (True, False)
+    )
     np.testing.assert_allclose(captured, plain, rtol=1e-4)
 
 
-@pytest.mark.parametrize("values", [{}, {"decoder_layers": 1, "readout": "mean"}, {"encoder": "gcn"}], ids=str)
+@pytest.mark.parametrize(
+    "values", [{}, {"decoder_layers": 1, "readout": "mean"}, {"encoder": "gcn"}], ids=str
+)
 def test_captured_mini_batches_are_the_same(values, monkeypatch):
     graph = random_graph([5, 4, 3, 6, 2, 7, 4, 3, 5, 6, 1], one_hot=True)
     values = {"batch_size": 4, "precision": "fp32", **values}
-    captured, plain = (run(capture, monkeypatch, graph, cls=GraphLaGraph, **values)[:10] for capture in (True, False))
+    captured, plain = (
+        run(capture, monkeypatch, graph, cls=GraphLaGraph, **values)[:10]
+        for capture in (True, False)
+    )
     np.testing.assert_allclose(
         captured, plain, rtol=1e-3
     )  # pooling adds in any order on a GPU, and training amplifies it: the first epochs
@@ -85,13 +110,15 @@ def test_captured_steps_change_to_blocks_and_go_on():
 @pytest.mark.parametrize(("precision", "close"), [("tf32", 0.01), ("bf16", 0.05)])
 def test_lower_precision_learns_nearly_the_same(precision, close):
     graph = node_graph("dense")
-    np.testing.assert_allclose(curve(graph, precision=precision), curve(graph, precision="fp32"), rtol=close)
+    np.testing.assert_allclose(
+        curve(graph, precision=precision), curve(graph, precision="fp32"), rtol=close
+    )
 
 
 def test_resumed_on_a_gpu(tmp_path):
     from graphlatent.errors import TrainingInterrupted
+    from graphlatent.io.runfolder import RunFolder
     from graphlatent.training.loop import Hooks
-    from graphlatent.training.runfolder import RunFolder
 
     graph, values = node_graph("dense"), {"hidden_dim": 32, "epochs": 60, "device": "cuda"}
     whole = NodeLaGraph(**values).fit(graph)
@@ -102,15 +129,23 @@ def test_resumed_on_a_gpu(tmp_path):
         return len(asked) == 33
 
     with pytest.raises(TrainingInterrupted):
-        NodeLaGraph(**values).fit(graph, run=run, hooks=Hooks(save=run.save_snapshot, stop_requested=stop))
+        NodeLaGraph(**values).fit(
+            graph, run=run, hooks=Hooks(save=run.save_snapshot, stop_requested=stop)
+        )
     resumed = NodeLaGraph(**values).fit(graph, run=RunFolder(tmp_path / "run"))
     assert len(resumed.history_) == 60
     np.testing.assert_allclose(resumed.history_.loss, whole.history_.loss, rtol=1e-4)
-    np.testing.assert_allclose(resumed.transform(graph), whole.transform(graph), rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(
+        resumed.transform(graph), whole.transform(graph), rtol=1e-2, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-@pytest.mark.parametrize("values", [{}, {"decoder_layers": 1, "readout": "mean"}, {"encoder": "gcn"}, {"decoder": "gnn"}], ids=str)
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"decoder_layers": 1, "readout": "mean"}, {"encoder": "gcn"}, {"decoder": "gnn"}],
+    ids=str,
+)
 def test_graph_level(sparse, values):
     graph = random_graph([5, 4, 3, 6, 2, 7, 4, 3, 5, 6, 1], one_hot=True)
     graph = as_sparse(graph) if sparse else graph
@@ -136,6 +171,8 @@ class TestPeakMemory:
         graph = latent_graph(num_nodes=20_000, feature_dim=64).graph
         peaks = []
         for nodes in (500, 10_000):
-            model = NodeLaGraph(hidden_dim=256, epochs=2, batching="nodes", nodes_per_step=nodes, device="cuda").fit(graph)
+            model = NodeLaGraph(
+                hidden_dim=256, epochs=2, batching="nodes", nodes_per_step=nodes, device="cuda"
+            ).fit(graph)
             peaks.append(model.peak_memory_)
         assert peaks[0] < peaks[1] / 3

@@ -1,4 +1,6 @@
-"""Quality gates on real data: the embedding is worth what it was when the floor was recorded. Skip without the data."""
+"""Quality gates on real data: the embedding is worth what it was when the floor was recorded. Skip
+without the data.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ import pytest
 from graphlatent import GraphLaGraph, NodeLaGraph, load_dataset
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.splits import fold_splits, random_splits
-from graphlatent.probes.baselines import raw_features
 from graphlatent.probes.linear import linear_probe
+from graphlatent.representations import raw_features
 
 
 @pytest.mark.slow

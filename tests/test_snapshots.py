@@ -16,7 +16,9 @@ SIZES = [5, 4, 3, 6, 2, 7, 4, 3]
 SMALL = {"hidden_dim": 8, "epochs": 6, "device": "cpu", "random_state": 3}
 CASES = {
     "node": NodeLaGraph(**SMALL),
-    "node, steps of some nodes": NodeLaGraph(**SMALL, batching="nodes", nodes_per_step=9, steps_per_epoch=2),
+    "node, steps of some nodes": NodeLaGraph(
+        **SMALL, batching="nodes", nodes_per_step=9, steps_per_epoch=2
+    ),
     "node, released preset": NodeLaGraph(**SMALL, preset="released", concat_input=True),
     "graph": GraphLaGraph(**SMALL, num_layers=2, batch_size=3),
     "graph, plain way": GraphLaGraph(**SMALL, num_layers=2, batch_size=3, engine="general"),
@@ -37,7 +39,10 @@ def test_each_is_fit_with_so_many_epochs(case):
         assert type(then) is type(estimator) and then.get_params() == estimator.get_params()
         np.testing.assert_array_equal(then.transform(data), alone.transform(data))
         assert len(then.history_) == epoch and then.history_ == alone.history_
-        assert (then.embedding_dim_, then.n_features_in_) == (alone.embedding_dim_, alone.n_features_in_)
+        assert (then.embedding_dim_, then.n_features_in_) == (
+            alone.embedding_dim_,
+            alone.n_features_in_,
+        )
     assert not np.array_equal(found[1].transform(data), found[2].transform(data))
 
 
@@ -64,7 +69,7 @@ def test_later_training_changes_neither_the_estimator_nor_earlier_snapshots(case
 
 def test_a_snapshot_is_a_fitted_estimator_of_its_own(tmp_path):
     data = random_graph([12])
-    ((_, first), (_, second)) = CASES["node"].snapshots(data, epochs=[1, 2])
+    (_, first), (_, second) = CASES["node"].snapshots(data, epochs=[1, 2])
     loaded = NodeLaGraph.load(first.save(tmp_path / "model"))
     np.testing.assert_array_equal(loaded.transform(data), first.transform(data))
     kept = second.transform(data)
@@ -86,7 +91,9 @@ def test_with_a_schedule_the_rate_follows_the_estimators_own_epochs():
     data = random_graph([12])
     estimator = NodeLaGraph(**SMALL, schedule="cosine")
     found = dict(estimator.snapshots(data, epochs=[3, 6]))
-    np.testing.assert_array_equal(found[6].transform(data), NodeLaGraph(**SMALL, schedule="cosine").fit_transform(data))
+    np.testing.assert_array_equal(
+        found[6].transform(data), NodeLaGraph(**SMALL, schedule="cosine").fit_transform(data)
+    )
     shorter = NodeLaGraph(**{**SMALL, "epochs": 3}, schedule="cosine").fit(data)
     assert found[3].history_.lr == found[6].history_.lr[:3] != shorter.history_.lr
 
@@ -100,12 +107,15 @@ def test_patience_stops_as_in_fit():
     np.testing.assert_array_equal(found[40].transform(data), alone.transform(data))
 
 
-@pytest.mark.parametrize("epochs", [[], [2, 1], [1, 1], [-1, 2], [7], [0, 7], [1.5], [True, 2], ["1"], (6.0,)])
+@pytest.mark.parametrize(
+    "epochs", [[], [2, 1], [1, 1], [-1, 2], [7], [0, 7], [1.5], [True, 2], ["1"], (6.0,)]
+)
 @pytest.mark.parametrize("case", ["node", "graph"])
 def test_epochs_that_are_none(case, epochs):
     owner = type(CASES[case]).__name__
     message = (
-        f"The 'epochs' parameter of {owner}.snapshots must be ascending ints from 0 to the estimator's epochs, 6. Got {epochs} instead."
+        f"The 'epochs' parameter of {owner}.snapshots must be ascending ints from 0 to the"
+        f" estimator's epochs, 6. Got {epochs} instead."
     )
     with fails(message):
         next(CASES[case].snapshots(random_graph(SIZES), epochs=epochs))
@@ -117,5 +127,8 @@ def test_numpy_epochs_are_epochs():
 
 
 def test_settings_are_checked():
-    with fails("The 'mask_ratio' parameter of NodeLaGraph must be a float in the range (0, 1]. Got 0.0 instead."):
+    with fails(
+        "The 'mask_ratio' parameter of NodeLaGraph must be a float in the range (0, 1]. Got 0.0"
+        " instead."
+    ):
         next(NodeLaGraph(**SMALL, mask_ratio=0.0).snapshots(random_graph([4]), epochs=[1]))

@@ -7,13 +7,13 @@
 from graphlatent._version import __version__
 from graphlatent.data.datasets import load_dataset
 from graphlatent.data.graph import GraphData
-from graphlatent.data.inputs import read_graphs
-from graphlatent.data.tables import TableOptions
+from graphlatent.data.readers.read import read_graphs
+from graphlatent.data.readers.tables import TableOptions
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import GraphLatentError, GraphLatentWarning
 from graphlatent.estimator import GraphLaGraph, NodeLaGraph
-from graphlatent.memory import ask_for_huge_pages
-from graphlatent.training.runfolder import RunFolder
+from graphlatent.io.runfolder import RunFolder
+from graphlatent.ops.memory import ask_for_huge_pages
 
 ask_for_huge_pages()
 

@@ -1,9 +1,10 @@
 """Every setting of graphlatent, once: name, type, allowed values, default, meaning.
 
-The estimators inherit these dataclasses, so a setting is at the same time a constructor argument, a key of a TOML file
-and a key of the command line's `--set`. A value of None in one of the last four method settings means "what the preset
-says"; `resolve` fills those in and checks everything. The classes are not frozen because scikit-learn's `set_params`
-assigns to them; the rest of the package only ever sees the checked copy that `resolve` returns, and never changes it.
+The estimators inherit these dataclasses, so a setting is at the same time a constructor argument, a
+key of a TOML file and a key of the command line's `--set`. A value of None in one of the last four
+method settings means "what the preset says"; `resolve` fills those in and checks everything. The
+classes are not frozen because scikit-learn's `set_params` assigns to them; the rest of the package
+only ever sees the checked copy that `resolve` returns, and never changes it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ import numbers
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from torch import nn
 
@@ -51,14 +62,19 @@ class Doc:
 
 
 Encoder: TypeAlias = Annotated[
-    Literal["gcn", "gin"] | nn.Module, Doc("'gcn', 'gin', or your own module: (x, edge_index, edge_weight) -> one row per node")
+    Literal["gcn", "gin"] | nn.Module,
+    Doc("'gcn', 'gin', or your own module: (x, edge_index, edge_weight) -> one row per node"),
 ]
 HiddenDim: TypeAlias = Annotated[int, Range(1), Doc("width of every encoder layer")]
 NumLayers: TypeAlias = Annotated[int, Range(1), Doc("encoder layers")]
 DecoderLayers: TypeAlias = Annotated[int, Range(1), Doc("decoder layers; 1 is a linear map")]
 Alpha: TypeAlias = Annotated[float, Range(0), Doc("weight of the invariance term")]
-MaskRatio: TypeAlias = Annotated[float, Range(0, 1, open_low=True), Doc("share of each graph's nodes that is masked in a step")]
-Epochs: TypeAlias = Annotated[int, Range(0), Doc("passes over the training data; 0 keeps the random initial encoder")]
+MaskRatio: TypeAlias = Annotated[
+    float, Range(0, 1, open_low=True), Doc("share of each graph's nodes that is masked in a step")
+]
+Epochs: TypeAlias = Annotated[
+    int, Range(0), Doc("passes over the training data; 0 keeps the random initial encoder")
+]
 LearningRate: TypeAlias = Annotated[float, Range(0, open_low=True), Doc("Adam's learning rate")]
 
 
@@ -66,39 +82,90 @@ LearningRate: TypeAlias = Annotated[float, Range(0, open_low=True), Doc("Adam's 
 class Settings:
     """What both levels share."""
 
-    preset: Annotated[Preset, Doc("'paper': the published formulas; 'released': what the authors' scripts compute in training")] = "paper"
+    preset: Annotated[
+        Preset,
+        Doc(
+            "'paper': the published formulas; 'released': what the authors' scripts compute in"
+            " training"
+        ),
+    ] = "paper"
     encoder: Encoder
     hidden_dim: HiddenDim
     num_layers: NumLayers
-    activation: Annotated[Literal["auto", "prelu", "relu"], Doc("'auto': PReLU in GCN, ReLU in GIN")] = "auto"
-    decoder: Annotated[Literal["mlp", "gnn"], Doc("'mlp'; at graph level also 'gnn', layers of the encoder's kind")] = "mlp"
+    activation: Annotated[
+        Literal["auto", "prelu", "relu"], Doc("'auto': PReLU in GCN, ReLU in GIN")
+    ] = "auto"
+    decoder: Annotated[
+        Literal["mlp", "gnn"], Doc("'mlp'; at graph level also 'gnn', layers of the encoder's kind")
+    ] = "mlp"
     decoder_layers: DecoderLayers
-    objective: Annotated[Objective, Doc("reconstruction and invariance terms; 'denoise' is the denoising autoencoder")] = "mse-embed"
+    objective: Annotated[
+        Objective,
+        Doc("reconstruction and invariance terms; 'denoise' is the denoising autoencoder"),
+    ] = "mse-embed"
     alpha: Alpha
-    invariance_on: Annotated[Literal["masked", "all"], Doc("rows compared by the invariance term; the theory wants 'masked'")] = "masked"
+    invariance_on: Annotated[
+        Literal["masked", "all"],
+        Doc("rows compared by the invariance term; the theory wants 'masked'"),
+    ] = "masked"
     mask_ratio: MaskRatio
     mask_value: Annotated[Literal["noise", "zeros"], Doc("what stands in masked rows")] = "noise"
     noise_std: Annotated[float, Range(0), Doc("standard deviation of the masking noise")] = 0.5
     epochs: Epochs
     lr: LearningRate
     weight_decay: Annotated[float, Range(0), Doc("Adam's weight decay")] = 0.0
-    schedule: Annotated[Literal["none", "cosine"], Doc("learning rate: constant, or cosine down to 0 at the last epoch")] = "none"
-    patience: Annotated[int | None, Range(1), Doc("stop after so many epochs without a better training loss; None: never")] = None
-    degree_cap: Annotated[int, Range(1), Doc("graphs without features: one-hot degree, counted up to this")] = 128
-    standardize: Annotated[bool, Doc("numeric table columns to mean 0, variance 1, fixed at fit time")] = True
+    schedule: Annotated[
+        Literal["none", "cosine"],
+        Doc("learning rate: constant, or cosine down to 0 at the last epoch"),
+    ] = "none"
+    patience: Annotated[
+        int | None,
+        Range(1),
+        Doc("stop after so many epochs without a better training loss; None: never"),
+    ] = None
+    degree_cap: Annotated[
+        int, Range(1), Doc("graphs without features: one-hot degree, counted up to this")
+    ] = 128
+    standardize: Annotated[
+        bool, Doc("numeric table columns to mean 0, variance 1, fixed at fit time")
+    ] = True
     symmetrize: Annotated[bool, Doc("read every edge in both directions")] = True
-    device: Annotated[str, Doc("'auto' (a GPU where there is one), 'cpu', 'cuda', 'cuda:1' ...")] = "auto"
-    random_state: Annotated[int, Range(0, 2**31 - 1), Doc("seed of initial weights, masks and batches")] = 0
-    engine: Annotated[Literal["auto", "general"], Doc("'auto': the fastest exact way; 'general': two plain runs, for checking")] = "auto"
-    features: Annotated[Literal["auto", "dense", "sparse"], Doc("how features are multiplied in training; 'auto': the faster way")] = "auto"
+    device: Annotated[
+        str, Doc("'auto' (a GPU where there is one), 'cpu', 'cuda', 'cuda:1' ...")
+    ] = "auto"
+    random_state: Annotated[
+        int, Range(0, 2**31 - 1), Doc("seed of initial weights, masks and batches")
+    ] = 0
+    engine: Annotated[
+        Literal["auto", "general"],
+        Doc("'auto': the fastest exact way; 'general': two plain runs, for checking"),
+    ] = "auto"
+    features: Annotated[
+        Literal["auto", "dense", "sparse"],
+        Doc("how features are multiplied in training; 'auto': the faster way"),
+    ] = "auto"
     precision: Annotated[
-        Literal["fp32", "tf32", "bf16"], Doc("products on a GPU: full float32, TF32, or bfloat16 activations with float32 sums; CPU: fp32")
+        Literal["fp32", "tf32", "bf16"],
+        Doc(
+            "products on a GPU: full float32, TF32, or bfloat16 activations with float32 sums; CPU:"
+            " fp32"
+        ),
     ] = "tf32"
     progress: Annotated[bool, Doc("show a progress bar (in a terminal)")] = False
-    loss_reduction: Annotated[Literal["sum", "mean"] | None, Doc("squared norms over features: paper 'sum', released 'mean'")] = None
-    last_norm: Annotated[bool | None, Doc("batch norm after the last encoder layer: paper no, released yes")] = None
-    output_activation: Annotated[Literal["none", "relu"] | None, Doc("after the decoder: paper 'none', released 'relu'")] = None
-    mask_rounding: Annotated[Literal["round", "floor"] | None, Doc("masked nodes: paper 'round', at least 1; released 'floor'")] = None
+    loss_reduction: Annotated[
+        Literal["sum", "mean"] | None,
+        Doc("squared norms over features: paper 'sum', released 'mean'"),
+    ] = None
+    last_norm: Annotated[
+        bool | None, Doc("batch norm after the last encoder layer: paper no, released yes")
+    ] = None
+    output_activation: Annotated[
+        Literal["none", "relu"] | None, Doc("after the decoder: paper 'none', released 'relu'")
+    ] = None
+    mask_rounding: Annotated[
+        Literal["round", "floor"] | None,
+        Doc("masked nodes: paper 'round', at least 1; released 'floor'"),
+    ] = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -113,10 +180,15 @@ class NodeSettings(Settings):
     mask_ratio: MaskRatio = 0.05
     epochs: Epochs = 200
     lr: LearningRate = 1e-3
-    batching: Annotated[Literal["full", "nodes"], Doc("'full': whole graph a step; 'nodes': a random induced subgraph")] = "full"
+    batching: Annotated[
+        Literal["full", "nodes"],
+        Doc("'full': whole graph a step; 'nodes': a random induced subgraph"),
+    ] = "full"
     nodes_per_step: Annotated[int, Range(1), Doc("batching='nodes': nodes drawn for a step")] = 5000
     steps_per_epoch: Annotated[int, Range(1), Doc("gradient steps that make an epoch")] = 1
-    concat_input: Annotated[bool, Doc("append the input features to the embedding, as the paper does")] = False
+    concat_input: Annotated[
+        bool, Doc("append the input features to the embedding, as the paper does")
+    ] = False
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -132,12 +204,24 @@ class GraphSettings(Settings):
     epochs: Epochs = 10
     lr: LearningRate = 1e-4
     batch_size: Annotated[int, Range(1), Doc("graphs in a mini-batch")] = 128
-    readout: Annotated[Literal["sum", "mean"], Doc("how node rows become one row per graph")] = "sum"
+    readout: Annotated[Literal["sum", "mean"], Doc("how node rows become one row per graph")] = (
+        "sum"
+    )
 
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "paper": {"loss_reduction": "sum", "last_norm": False, "output_activation": "none", "mask_rounding": "round"},
-    "released": {"loss_reduction": "mean", "last_norm": True, "output_activation": "relu", "mask_rounding": "floor"},
+    "paper": {
+        "loss_reduction": "sum",
+        "last_norm": False,
+        "output_activation": "none",
+        "mask_rounding": "round",
+    },
+    "released": {
+        "loss_reduction": "mean",
+        "last_norm": True,
+        "output_activation": "relu",
+        "mask_rounding": "floor",
+    },
 }
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -184,12 +268,18 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
 
 
 def from_mapping(cls: type[AnySettings], values: Mapping[str, Any], *, where: str) -> AnySettings:
-    """Settings out of a mapping, such as a TOML file; unknown keys are errors that name the nearest known key."""
+    """Settings out of a mapping, such as a TOML file; unknown keys are errors that name the nearest
+    known key.
+    """
     known = [f.name for f in dataclasses.fields(cls)]
     for key in values:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else f" Known settings: {', '.join(sorted(known))}."
+            hint = (
+                f" Did you mean '{near[0]}'?"
+                if near
+                else f" Known settings: {', '.join(sorted(known))}."
+            )
             raise ConfigError(f"Unknown setting '{key}' in {where}.{hint}")
     return cls(**values)
 
@@ -199,12 +289,18 @@ def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
     key, found, text = assignment.partition("=")
     key, text = key.strip(), text.strip()
     if not found:
-        raise ConfigError(f"A setting is written key=value, for example epochs=50. Got '{assignment}'.")
+        raise ConfigError(
+            f"A setting is written key=value, for example epochs=50. Got '{assignment}'."
+        )
     hints = field_hints(cls)
     if key not in hints:
         from_mapping(cls, {key: text}, where="--set")  # raises, with the nearest known name
     kinds = _kinds(hints[key])
-    if text.lower() in ("none", "null") and type(None) in kinds and not any("none" in get_args(k) for k in kinds):
+    if (
+        text.lower() in ("none", "null")
+        and type(None) in kinds
+        and not any("none" in get_args(k) for k in kinds)
+    ):
         return key, None
     if bool in kinds and text.lower() in ("true", "false"):
         return key, text.lower() == "true"
@@ -218,11 +314,16 @@ def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
 
 
 def to_mapping(settings: Settings) -> dict[str, Any]:
-    """Every setting that is not None, as plain values, for a file; a custom encoder is written as its class name.
+    """Every setting that is not None, as plain values, for a file; a custom encoder is written as
+    its class name.
 
     `progress` is left out: it says what the screen shows, not what is computed.
     """
-    values = {f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if f.name != "progress"}
+    values = {
+        f.name: getattr(settings, f.name)
+        for f in dataclasses.fields(settings)
+        if f.name != "progress"
+    }
     if isinstance(values["encoder"], nn.Module):
         values["encoder"] = f"custom:{type(values['encoder']).__qualname__}"
     return {k: v for k, v in values.items() if v is not None}
@@ -231,22 +332,38 @@ def to_mapping(settings: Settings) -> dict[str, Any]:
 def _check_together(settings: Settings, owner: str) -> None:
     graph_level = isinstance(settings, GraphSettings)
     if settings.decoder == "gnn" and not graph_level:
-        raise ConfigError(f"The 'decoder' parameter of {owner} must be 'mlp': at node level the bound needs a decoder of row-wise layers.")
+        raise ConfigError(
+            f"The 'decoder' parameter of {owner} must be 'mlp': at node level the bound needs a"
+            " decoder of row-wise layers."
+        )
     if settings.decoder == "gnn" and isinstance(settings.encoder, nn.Module):
-        raise ConfigError(f"decoder='gnn' of {owner} repeats the encoder's kind of layer, so encoder must be 'gcn' or 'gin'.")
+        raise ConfigError(
+            f"decoder='gnn' of {owner} repeats the encoder's kind of layer, so encoder must be"
+            " 'gcn' or 'gin'."
+        )
     if settings.invariance_on == "all" and graph_level and settings.objective.endswith("-embed"):
         raise ConfigError(
-            f"invariance_on='all' of {owner} has no meaning for '{settings.objective}': a graph's embedding already pools all nodes. "
-            "Use 'masked', or an '-output' objective."
+            f"invariance_on='all' of {owner} has no meaning for '{settings.objective}': a graph's"
+            " embedding already pools all nodes. Use 'masked', or an '-output' objective."
         )
-    if settings.precision == "bf16" and (settings.engine == "general" or isinstance(settings.encoder, nn.Module)):
-        raise ConfigError(f"precision='bf16' of {owner} needs a built-in encoder and engine='auto'. Use 'tf32' or 'fp32'.")
+    if settings.precision == "bf16" and (
+        settings.engine == "general" or isinstance(settings.encoder, nn.Module)
+    ):
+        raise ConfigError(
+            f"precision='bf16' of {owner} needs a built-in encoder and engine='auto'. Use 'tf32' or"
+            " 'fp32'."
+        )
     if settings.objective.startswith("ce-") and settings.output_activation == "relu":
-        raise ConfigError(f"objective='{settings.objective}' of {owner} needs output_activation='none': its outputs are logits.")
+        raise ConfigError(
+            f"objective='{settings.objective}' of {owner} needs output_activation='none': its"
+            " outputs are logits."
+        )
 
 
 def _plain_numbers(settings: Settings) -> dict[str, Any]:
-    """Checked numbers of any type (NumPy's, fractions) as Python's own, so that they can be written and read back."""
+    """Checked numbers of any type (NumPy's, fractions) as Python's own, so that they can be written
+    and read back.
+    """
     plain: dict[str, Any] = {}
     for name, hint in field_hints(type(settings)).items():
         value, kinds = getattr(settings, name), _kinds(hint)
@@ -267,7 +384,9 @@ def _fits(value: Any, hint: Any) -> bool:
             if isinstance(value, str) and value in get_args(kind):
                 return True
         elif kind in (int, float):
-            number = isinstance(value, numbers.Real if kind is float else numbers.Integral) and not isinstance(value, bool)
+            number = isinstance(
+                value, numbers.Real if kind is float else numbers.Integral
+            ) and not isinstance(value, bool)
             if number and all(value in limit for limit in limits):
                 return True
         elif isinstance(value, kind):
@@ -284,6 +403,12 @@ def _allowed(hint: Any) -> str:
         elif kind is type(None):
             words.append("None")
         else:
-            name = {int: "an int", float: "a float", bool: "True or False", str: "a string", nn.Module: "a torch.nn.Module"}[kind]
+            name = {
+                int: "an int",
+                float: "a float",
+                bool: "True or False",
+                str: "a string",
+                nn.Module: "a torch.nn.Module",
+            }[kind]
             words.append(f"{name} {limits}".strip() if kind in (int, float) else name)
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.atomic import refuse_unwritable, write_atomically
 from graphlatent.data.batches import Batch
-from graphlatent.data.sparse import to_dense
 from graphlatent.errors import OutputError, missing_package
-from graphlatent.nn.model import LaGraphModel
+from graphlatent.io.atomic import refuse_unwritable, write_atomically
+from graphlatent.methods.lagraph.model import LaGraphModel
+from graphlatent.ops.sparse import to_dense
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,8 @@ class Embeddings:
         values: float32 [M, D].
         ids: the user's name of each row [M].
         id_name: what the rows are, 'id' for nodes or 'graph' for graphs.
-        graphs: the graph each node is of [M], where nodes of several graphs were embedded; else None.
+        graphs: the graph each node is of [M], where nodes of several graphs were embedded; else
+            None.
     """
 
     values: np.ndarray[Any, np.dtype[np.float32]]
@@ -45,7 +46,9 @@ class Embeddings:
         return [f"e{i}" for i in range(self.values.shape[1])]
 
     def to_arrow(self) -> pa.Table:
-        """A `pyarrow.Table` with the ids first and one float column per dimension (ids of mixed kinds as text)."""
+        """A `pyarrow.Table` with the ids first and one float column per dimension (ids of mixed
+        kinds as text).
+        """
         try:
             import pyarrow as pa
         except ImportError as error:
@@ -56,7 +59,9 @@ class Embeddings:
         return pa.table(columns)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A `pandas.DataFrame` indexed by the ids (and before them by the graph, where there are several)."""
+        """A `pandas.DataFrame` indexed by the ids (and before them by the graph, where there are
+        several).
+        """
         try:
             import pandas as pd
         except ImportError as error:
@@ -74,7 +79,11 @@ class Embeddings:
         """
         path = Path(path)
         check_embedding_path(path, overwrite=overwrite)
-        writers = {".parquet": self._write_parquet, ".npz": self._write_npz, ".csv": self._write_csv}
+        writers = {
+            ".parquet": self._write_parquet,
+            ".npz": self._write_npz,
+            ".csv": self._write_csv,
+        }
         write_atomically(path, writers[path.suffix.lower()])
         return path
 
@@ -99,7 +108,9 @@ class Embeddings:
 
 
 def _plain(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Ids as files can hold them: numbers or text; anything else, such as tuples or a mixture, as the text that Python shows."""
+    """Ids as files can hold them: numbers or text; anything else, such as tuples or a mixture, as
+    the text that Python shows.
+    """
     if ids.dtype != object:
         return ids
     kinds = {type(value) for value in ids}
@@ -111,7 +122,9 @@ def _plain(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def check_embedding_path(path: Path, *, overwrite: bool) -> None:
-    """Raise an `OutputError` where embeddings cannot be saved under `path`: better before the work than after."""
+    """Raise an `OutputError` where embeddings cannot be saved under `path`: better before the work
+    than after.
+    """
     if path.suffix.lower() not in SUFFIXES:
         raise OutputError(f"Embeddings are written as {', '.join(SUFFIXES)}. Got '{path.name}'.")
     refuse_unwritable(path, overwrite=overwrite)
@@ -119,7 +132,9 @@ def check_embedding_path(path: Path, *, overwrite: bool) -> None:
 
 @torch.no_grad()
 def embed_nodes(model: LaGraphModel, batch: Batch, *, concat_input: bool = False) -> Tensor:
-    """The last layer's row of every node, [N, H]; with `concat_input` the features beside it, [N, H + F]."""
+    """The last layer's row of every node, [N, H]; with `concat_input` the features beside it, [N, H
+    + F].
+    """
     model.eval()
     hidden = model.encode(batch.x, batch.structure)[-1]
     return torch.cat([hidden, to_dense(batch.x)], dim=1) if concat_input else hidden

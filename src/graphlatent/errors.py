@@ -1,7 +1,8 @@
 """The few named errors of graphlatent, and the one way they are worded.
 
-Every error a user can cause derives from :class:`GraphLatentError`; its message names what was wrong, what is
-allowed, what came instead, and the way out. The command line prints such messages without a traceback, exit code 2.
+Every error a user can cause derives from :class:`GraphLatentError`; its message names what was
+wrong, what is allowed, what came instead, and the way out. The command line prints such messages
+without a traceback, exit code 2.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class ConfigError(GraphLatentError, ValueError):
 
 
 class RunFolderError(GraphLatentError, ValueError):
-    """A run folder is damaged, of another version, or does not match what it is asked to continue."""
+    """A run folder is damaged, of another version, or does not match what it is asked to
+    continue.
+    """
 
 
 class OutputError(GraphLatentError, OSError):
@@ -37,7 +40,7 @@ class NonFiniteLossError(GraphLatentError, RuntimeError):
     """Training met a loss that is not a finite number."""
 
 
-class TrainingInterrupted(GraphLatentError):  # noqa: N818 - an interruption, not an error of the user
+class TrainingInterrupted(GraphLatentError):  # noqa: N818 - not an error
     """The user pressed Ctrl-C; the step was finished and the state saved."""
 
 
@@ -56,19 +59,31 @@ def bad_argument(name: str, *, owner: str, allowed: str, got: object) -> ConfigE
 
 def missing_package(package: str, *, needed_for: str) -> MissingDependencyError:
     """A `MissingDependencyError` that says what to install."""
-    return MissingDependencyError(f"{needed_for} needs the package '{package}'. Install it with: pip install {package}")
+    return MissingDependencyError(
+        f"{needed_for} needs the package '{package}'. Install it with: pip install {package}"
+    )
 
 
 @cache
 def not_fitted_class() -> type[GraphLatentError]:
-    """The class of the 'not fitted' error: also scikit-learn's own `NotFittedError` where scikit-learn is installed."""
+    """The class of the 'not fitted' error: also scikit-learn's own `NotFittedError` where
+    scikit-learn is installed.
+    """
     try:
         from sklearn.exceptions import NotFittedError as SklearnNotFitted
     except ImportError:
-        return type("NotFittedError", (GraphLatentError, ValueError, AttributeError), {"__doc__": "Not fitted yet."})
-    return type("NotFittedError", (GraphLatentError, SklearnNotFitted), {"__doc__": "Not fitted yet."})
+        return type(
+            "NotFittedError",
+            (GraphLatentError, ValueError, AttributeError),
+            {"__doc__": "Not fitted yet."},
+        )
+    return type(
+        "NotFittedError", (GraphLatentError, SklearnNotFitted), {"__doc__": "Not fitted yet."}
+    )
 
 
 def not_fitted(owner: str) -> GraphLatentError:
     """The error of an estimator that is used before `fit`."""
-    return not_fitted_class()(f"This {owner} is not fitted yet. Call 'fit' with a graph, or 'load' a saved folder, first.")
+    return not_fitted_class()(
+        f"This {owner} is not fitted yet. Call 'fit' with a graph, or 'load' a saved folder, first."
+    )

@@ -23,7 +23,11 @@ from ledgers import FIRST, GRAPH_SETS, NAME, SECOND, measure, note, probe_result
 
 ROOT = Path(__file__).parents[2]
 NODE_SETS = ("Computers", "Photo", "CS", "Physics", "PPI", "Flickr", "Reddit")
-PAPER, RAW, RANDOM = "LaGraph as in the paper, chosen on validation", "raw features", "random-initialised encoder"
+PAPER, RAW, RANDOM = (
+    "LaGraph as in the paper, chosen on validation",
+    "raw features",
+    "random-initialised encoder",
+)
 OWN_PROBE = "LaGraph as in the paper, the paper's own probe, chosen on validation"
 ON_TEST = "released preset, released protocol: chosen on TEST"
 
@@ -39,7 +43,8 @@ class TestMainTables:
         # mean of 0.8 0.9 0.7 0.8; variance over two splits 0.005 in both seeds
         assert text(made, PAPER, "MUTAG") == "80.0 ± 7.1"
         (cell,) = [c for each in made.blocks[0].lines for c in each.cells if c.text == "80.0 ± 7.1"]
-        # every seed has splits of its own: means 0.85 and 0.75, variance of the mean 0.005 / 2, 1 degree of freedom (t: 12.706)
+        # every seed has splits of its own: means 0.85 and 0.75, variance of the mean 0.005 / 2, 1
+        # degree of freedom (t: 12.706)
         half = 100 * stats.t.ppf(0.975, 1) * math.sqrt(0.0025)
         assert cell.detail == "95 % [16.5, 143.5], 2 seeds x 2 splits"
         assert (cell.values["low"], cell.values["high"]) == pytest.approx((80 - half, 80 + half))
@@ -50,19 +55,29 @@ class TestMainTables:
         measure(tmp_path, "table2/Flickr", "paper", {NAME: [[0.5], [0.7]]})
         measure(tmp_path, "table2/Flickr", "random", {NAME: [[0.5]]})
         made = table(tmp_path, "2")
-        assert text(made, PAPER, "Flickr") == "60.0 ± 14.1" and text(made, RANDOM, "Flickr") == "50.0"
+        assert (
+            text(made, PAPER, "Flickr") == "60.0 ± 14.1" and text(made, RANDOM, "Flickr") == "50.0"
+        )
         (cell,) = [c for each in made.blocks[0].lines for c in each.cells if c.text == "50.0"]
         assert cell.detail == "1 seed x 1 split"
 
     def test_columns_and_published_numbers_are_the_papers(self, tmp_path):
         one, two = table(tmp_path, "1"), table(tmp_path, "2")
         assert one.blocks[0].columns == GRAPH_SETS and two.blocks[0].columns == NODE_SETS
-        assert text(one, "published", "MUTAG") == "90.2 ± 1.1" and text(one, "published", "MUTAG", 1) == "90.2 ± 1.1"
+        assert (
+            text(one, "published", "MUTAG") == "90.2 ± 1.1"
+            and text(one, "published", "MUTAG", 1) == "90.2 ± 1.1"
+        )
         assert text(two, "published", "PPI") == "74.6 ± 0.0"
         assert one.title == "Table 1: graph classification (accuracy in %)"
-        assert two.title == "Table 2: node classification (accuracy in %; PPI, Flickr, Reddit: micro-F1)"
-        assert note(two, "published: ") == (
-            "published: Table 2, 20 runs; epoch with the best test score (released scripts); the paper does not say."
+        assert (
+            two.title
+            == "Table 2: node classification (accuracy in %; PPI, Flickr, Reddit: micro-F1)"
+        )
+        assert (
+            note(two, "published: ")
+            == "published: Table 2, 20 runs; epoch with the best test score (released scripts); the"
+            " paper does not say."
         )
         assert "accuracy of the 0/1 label table" in note(two, "published, PPI: ")
 
@@ -83,19 +98,39 @@ class TestMainTables:
             ("defaults", "linear/untrained"),
         ]
         assert [w.row for w in graph["Linear SVM"]] == [
-            "raw", "propagated", "random", "paper", "paper", "tuned", "defaults", "defaults", "defaults"
-        ]  # fmt: skip
-        assert [w.row for w in graph["RBF SVM"]] == ["raw", "random", "paper", "released", "released", "defaults"]
+            "raw",
+            "propagated",
+            "random",
+            "paper",
+            "paper",
+            "tuned",
+            "defaults",
+            "defaults",
+            "defaults",
+        ]
+        assert [w.row for w in graph["RBF SVM"]] == [
+            "raw",
+            "random",
+            "paper",
+            "released",
+            "released",
+            "defaults",
+        ]
         assert {w.result for w in graph["RBF SVM"]} == {"rbf/validation", "rbf/test"}
         for lines in (*node.values(), *graph.values()):
             assert len({w.label for w in lines}) == len(lines)
-            assert all(("TEST" in w.label) == w.result.endswith("/test") for w in lines)  # what looked at test labels says so
+            # What looked at test labels says so
+            assert all(("TEST" in w.label) == w.result.endswith("/test") for w in lines)
 
     def test_the_two_svms_do_not_mix(self, tmp_path):
         measure(tmp_path, "table1/NCI1", "raw", {NAME: [[0.5]], "rbf/validation": [[0.6]]})
         measure(tmp_path, "table1/NCI1", "released", {"rbf/test": [[0.7]]})
         made = table(tmp_path, "1")
-        assert (text(made, RAW, "NCI1"), text(made, RAW, "NCI1", 1), text(made, ON_TEST, "NCI1", 1)) == ("50.0", "60.0", "70.0")
+        assert (
+            text(made, RAW, "NCI1"),
+            text(made, RAW, "NCI1", 1),
+            text(made, ON_TEST, "NCI1", 1),
+        ) == ("50.0", "60.0", "70.0")
 
     def test_selection_is_told_by_column_where_columns_differ(self, tmp_path):
         measure(tmp_path, "table2/CS", "paper", {NAME: FIRST}, selection="By one way.")
@@ -106,7 +141,10 @@ class TestMainTables:
         made = table(tmp_path, "2")
         assert note(made, f"{PAPER}: ") == f"{PAPER}: [Photo, CS] By one way. [Physics] By another."
         assert note(made, f"{RAW}; {RANDOM}: ").endswith(": By one way.")
-        assert note(made, "Every score: ") == f"Every score: 2 seeds x 2 splits; but 1 seed x 2 splits: {PAPER} (Physics)."
+        assert (
+            note(made, "Every score: ")
+            == f"Every score: 2 seeds x 2 splits; but 1 seed x 2 splits: {PAPER} (Physics)."
+        )
 
     def test_amounts_that_differ_are_told_once_per_amount(self, tmp_path):
         for name in ("CS", "Photo"):
@@ -115,8 +153,9 @@ class TestMainTables:
             measure(tmp_path, f"table2/{name}", row, {NAME: FIRST[:1]})
         measure(tmp_path, "table2/Physics", "raw", {NAME: [FIRST[0][:1]]})
         said = note(table(tmp_path, "2"), "Every score: ")
-        assert said == (
-            f"Every score: 2 seeds x 2 splits; but 1 seed x 2 splits: {RAW} (Photo, CS); {RANDOM} (CS). 1 seed x 1 split: {RAW} (Physics)."
+        assert (
+            said == f"Every score: 2 seeds x 2 splits; but 1 seed x 2 splits: {RAW} (Photo, CS);"
+            f" {RANDOM} (CS). 1 seed x 1 split: {RAW} (Physics)."
         )
 
     def test_the_short_form_has_the_measured_columns_and_no_notes(self, tmp_path):
@@ -124,25 +163,51 @@ class TestMainTables:
         measure(tmp_path, "table2/Photo", "raw", {NAME: FIRST})
         made = filled("<!-- bench table 2 short -->\n<!-- end -->\n", tmp_path)
         assert [line.split(" | ")[0] for line in made.splitlines() if line.startswith("|")] == [
-            "| ", "| ---", "| published", "| raw features", "| propagated features", f"| {RANDOM}", f"| {PAPER}"
-        ]  # fmt: skip
+            "| ",
+            "| ---",
+            "| published",
+            "| raw features",
+            "| propagated features",
+            f"| {RANDOM}",
+            f"| {PAPER}",
+        ]
         assert "|  | Photo | CS |" in made and "Per split" not in made
         assert filled(made, tmp_path) == made
 
     def test_where_and_when(self, tmp_path):
-        measure(tmp_path, "table2/CS", "paper", {NAME: FIRST}, about={"date": "2026-03-01", "hardware": "a GPU"})
+        measure(
+            tmp_path,
+            "table2/CS",
+            "paper",
+            {NAME: FIRST},
+            about={"date": "2026-03-01", "hardware": "a GPU"},
+        )
         measure(tmp_path, "table2/CS", "raw", {NAME: FIRST[:1]})
-        measure(tmp_path, "table1/DD", "defaults", {NAME: FIRST[:1]}, about={"hardware": "of another table"})
-        said = "3 records, 2026-01-02 to 2026-03-01; a CPU, a GPU. Each names its command, seed and commit."
+        measure(
+            tmp_path,
+            "table1/DD",
+            "defaults",
+            {NAME: FIRST[:1]},
+            about={"hardware": "of another table"},
+        )
+        said = (
+            "3 records, 2026-01-02 to 2026-03-01; a CPU, a GPU. Each names its command, seed and"
+            " commit."
+        )
         assert table(tmp_path, "2").notes[-1] == said
         measure(tmp_path, "table9/DD-ce-embed", "paper", {NAME: FIRST[:1]}, about={"command": ""})
-        assert table(tmp_path, "9").notes[-1].startswith("1 records, date not noted; hardware not noted.")
+        assert (
+            table(tmp_path, "9")
+            .notes[-1]
+            .startswith("1 records, date not noted; hardware not noted.")
+        )
 
     def test_results_that_do_not_match_are_named(self, tmp_path):
         measure(tmp_path, "table1/DD", "paper", {NAME: [[0.5], [0.5, 0.6]]})
         message = (
-            "table1/DD, row paper, linear/validation, seeds 0, 1: A summary needs one or more results of the same metric, all over the "
-            "same number of splits. Delete the records that differ and run the cell again."
+            "table1/DD, row paper, linear/validation, seeds 0, 1: A summary needs one or more"
+            " results of the same metric, all over the same number of splits. Delete the records"
+            " that differ and run the cell again."
         )
         with fails(message):
             table(tmp_path, "1")
@@ -156,26 +221,48 @@ class TestDifferences:
         measure(tmp_path, "table2/CS", "random", {NAME: SECOND})
         made = table(tmp_path, "2")
         # 10 points more at every seed and split: the interval has no width
-        assert text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK) == "+10.00 [+10.00, +10.00]"
+        assert (
+            text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK)
+            == "+10.00 [+10.00, +10.00]"
+        )
         assert text(made, "LaGraph as in the paper minus raw", "CS", self.BLOCK) == "not measured"
 
     def test_lines(self):
         assert [(m.first.row, m.second.row) for m in DIFFERENCES["node"]] == [
-            ("paper", "random"), ("paper", "propagated"), ("paper", "raw"), ("paper", "random"), ("paper", "random"),
-            ("defaults", "defaults"), ("released", "paper"), ("released", "released"),
-        ]  # fmt: skip
-        (fixed,) = [m for m in DIFFERENCES["node"] if m.label == "fixed epochs minus random-initialised, features appended to both"]
+            ("paper", "random"),
+            ("paper", "propagated"),
+            ("paper", "raw"),
+            ("paper", "random"),
+            ("paper", "random"),
+            ("defaults", "defaults"),
+            ("released", "paper"),
+            ("released", "released"),
+        ]
+        (fixed,) = [
+            m
+            for m in DIFFERENCES["node"]
+            if m.label == "fixed epochs minus random-initialised, features appended to both"
+        ]
         assert (fixed.first.result, fixed.second.result) == ("linear/fixed", "linear/fixed")
         for level, probe in (("node", "same probe"), ("graph", "theirs without scaling")):
-            (honest,) = [m.label for m in DIFFERENCES[level] if (m.first.row, m.second.row) == ("released", "paper")]
+            (honest,) = [
+                m.label
+                for m in DIFFERENCES[level]
+                if (m.first.row, m.second.row) == ("released", "paper")
+            ]
             assert honest == f"released, chosen on TEST, minus LaGraph as in the paper ({probe})"
         for minus in (*DIFFERENCES["node"], *DIFFERENCES["graph"]):
-            assert minus.first.result.split("/")[0] == minus.second.result.split("/")[0]  # the same probe
-            assert ("TEST" in minus.label) == (minus.first.result.endswith("/test")) and not minus.second.result.endswith("/test")
+            # The same probe
+            assert minus.first.result.split("/")[0] == minus.second.result.split("/")[0]
+            assert ("TEST" in minus.label) == (
+                minus.first.result.endswith("/test")
+            ) and not minus.second.result.endswith("/test")
 
     def test_other_splits_are_not_paired_and_that_is_said(self, tmp_path):
         measure(tmp_path, "table2/CS", "paper", {"paper-probe/validation": FIRST})
-        measure(tmp_path, "table2/CS", "released", {"paper-probe/test": [[0.9, 0.9]]}, splits="others")
+        measure(
+            tmp_path, "table2/CS", "released", {"paper-probe/test": [[0.9, 0.9]]}, splits="others"
+        )
         made = table(tmp_path, "2")
         line = "released, chosen on TEST, minus LaGraph as in the paper (same probe)"
         assert text(made, line, "CS", self.BLOCK) == "+10.00 (not paired)"
@@ -189,19 +276,32 @@ class TestDifferences:
 
     def test_raw_features_measured_once_stand_for_every_seed(self, tmp_path):
         for seed in range(3):
-            write_record(tmp_path, Record("table2/CS", "paper", seed, {NAME: probe_result([0.5, 0.6])}, {}))
+            write_record(
+                tmp_path, Record("table2/CS", "paper", seed, {NAME: probe_result([0.5, 0.6])}, {})
+            )
         write_record(tmp_path, Record("table2/CS", "raw", 0, {NAME: probe_result([0.6, 0.7])}, {}))
         made = table(tmp_path, "2")
-        assert text(made, "LaGraph as in the paper minus raw", "CS", self.BLOCK) == "-10.00 [-10.00, -10.00]"
-        (found,) = [r for r in rows(made) if r["line"] == "LaGraph as in the paper minus raw" and r["column"] == "CS"]
+        assert (
+            text(made, "LaGraph as in the paper minus raw", "CS", self.BLOCK)
+            == "-10.00 [-10.00, -10.00]"
+        )
+        (found,) = [
+            r
+            for r in rows(made)
+            if r["line"] == "LaGraph as in the paper minus raw" and r["column"] == "CS"
+        ]
         assert (found["seeds"], found["splits"]) == (3, 2)
 
-    @pytest.mark.parametrize(("other", "said"), [(0.50001, "+0.00"), (0.5001, "-0.01")])  # not -0.00
+    # Not -0.00
+    @pytest.mark.parametrize(("other", "said"), [(0.50001, "+0.00"), (0.5001, "-0.01")])
     def test_nothing_less_than_nothing(self, tmp_path, other, said):
         for row, score in (("paper", 0.5), ("random", other)):
             measure(tmp_path, "table2/CS", row, {NAME: [[score]]})
         made = table(tmp_path, "2")
-        assert text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK) == f"{said} (no interval)"
+        assert (
+            text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK)
+            == f"{said} (no interval)"
+        )
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -214,7 +314,10 @@ def test_the_csv_of_a_whole_table_against_a_slow_rewrite(tmp_path, shared):
             for seed, line in enumerate(scores[data, row].tolist()):
                 result = probe_result(line, splits="all" if shared else f"of seed {seed}")
                 write_record(tmp_path, Record(f"table2/{data}", row, seed, {NAME: result}, {}))
-    found = {(r["line"], r["column"]): r for r in csv.DictReader(io.StringIO(csv_text(table(tmp_path, "2"))))}
+    found = {
+        (r["line"], r["column"]): r
+        for r in csv.DictReader(io.StringIO(csv_text(table(tmp_path, "2"))))
+    }
     labels = {w.row: w.label for w in BLOCKS["node"][""] if w.result == NAME}
     minus = {m.second.row: m.label for m in DIFFERENCES["node"] if m.second.result == NAME}
     for (data, row), values in scores.items():
@@ -232,8 +335,16 @@ def _check(found: dict[str, str], values: np.ndarray, *, shared: bool) -> None:
     other = of_seeds / seeds
     freedom = (one + other) ** 2 / (one**2 / (splits - 1) + other**2 / (seeds - 1))
     low, high = stats.t.interval(0.95, freedom, values.sum() / values.size, (one + other) ** 0.5)
-    expected = {"mean": values.sum() / values.size, "std_splits": of_splits**0.5, "std_seeds": of_seeds**0.5, "low": low, "high": high}
-    assert {name: float(found[name]) for name in expected} == pytest.approx({name: 100 * v for name, v in expected.items()}, abs=1e-4)
+    expected = {
+        "mean": values.sum() / values.size,
+        "std_splits": of_splits**0.5,
+        "std_seeds": of_seeds**0.5,
+        "low": low,
+        "high": high,
+    }
+    assert {name: float(found[name]) for name in expected} == pytest.approx(
+        {name: 100 * v for name, v in expected.items()}, abs=1e-4
+    )
     assert (found["seeds"], found["splits"]) == (str(seeds), str(splits))
 
 
@@ -243,19 +354,34 @@ class TestEveryTable:
         made = table(tmp_path, name, absent=["PPI", "RDT-M5K"])
         cells = [cell for block in made.blocks for line in block.lines for cell in line.cells]
         assert cells and all(cell.text.strip() and cell.values["state"] for cell in cells)
-        assert {c.values["state"] for c in cells} <= {"published", "not measured", "data not at hand"}
+        assert {c.values["state"] for c in cells} <= {
+            "published",
+            "not measured",
+            "data not at hand",
+        }
         absent = {"1": "RDT-M5K", "2": "PPI", "9": "RDT-M5K", "10": "PPI"}.get(name)
-        assert {r["column"] for r in rows(made) if r["state"] == "data not at hand"} == ({absent} if absent else set())
+        assert {r["column"] for r in rows(made) if r["state"] == "data not at hand"} == (
+            {absent} if absent else set()
+        )
         for write in FORMATS.values():
             assert write(made)
 
     def test_there_is_one_for_every_table_of_the_recipes(self):
         assert set(TITLES) == set(TABLES) - {"own"} and set(MAIN) < set(TITLES)
-        assert sum(len(recipes_of(name)) for name in TITLES) == len(recipes_of(None)) == len(packaged())
+        assert (
+            sum(len(recipes_of(name)) for name in TITLES)
+            == len(recipes_of(None))
+            == len(packaged())
+        )
 
     def test_the_order_of_records_does_not_matter(self, tmp_path):
         for row in ("paper", "raw", "random"):
-            measure(tmp_path, "table2/CS", row, {NAME: np.random.default_rng(len(row)).uniform(size=(4, 3)).tolist()})
+            measure(
+                tmp_path,
+                "table2/CS",
+                row,
+                {NAME: np.random.default_rng(len(row)).uniform(size=(4, 3)).tolist()},
+            )
         records = read_ledger(tmp_path)
         mixed = random.Random(0).sample(records, len(records))
         assert mixed != records and make_table("2", mixed) == make_table("2", records)
@@ -281,30 +407,50 @@ class TestFilled:
         measure(tmp_path, "alpha/CS-5", "paper", {"linear/fixed": SECOND})
         made = filled(PAGE, tmp_path)
         alpha, nine = markdown(table(tmp_path, "alpha")), markdown(table(tmp_path, "9"))
-        assert made == (
-            f"# Results\n<!-- speed -->\nfast\n<!-- end -->\n\n<!-- bench table alpha -->\n{alpha}\n<!-- end -->\n"
-            f"last <!-- bench table 9 -->\n{nine}\n<!-- end -->"
+        assert (
+            made == "# Results\n<!-- speed -->\nfast\n<!-- end -->\n\n<!-- bench table alpha"
+            f" -->\n{alpha}\n<!-- end -->\nlast <!-- bench table 9 -->\n{nine}\n<!-- end -->"
         )
         assert filled(made, tmp_path) == made
 
     def test_selections_cannot_end_a_block(self, tmp_path):
-        measure(tmp_path, "alpha/CS-5", "paper", {"linear/fixed": SECOND}, selection="a <!-- end --> b <!-- bench table 9 -->")
+        measure(
+            tmp_path,
+            "alpha/CS-5",
+            "paper",
+            {"linear/fixed": SECOND},
+            selection="a <!-- end --> b <!-- bench table 9 -->",
+        )
         made = filled(PAGE, tmp_path)
         assert filled(made, tmp_path) == made and made.count("<!-- end -->") == 3
 
     def test_a_page_without_blocks_needs_no_ledger(self, tmp_path):
         (tmp_path / "paper-0.json").write_text("damaged")
-        assert filled("# Results\n<!-- speed --><!-- end --> benches", tmp_path) == "# Results\n<!-- speed --><!-- end --> benches"
+        assert (
+            filled("# Results\n<!-- speed --><!-- end --> benches", tmp_path)
+            == "# Results\n<!-- speed --><!-- end --> benches"
+        )
 
     def test_absent_sets_are_the_ledgers(self, tmp_path):
         (tmp_path / "absent.json").write_text(json.dumps({"reddit-multi-5k": "why", "PPI": "why"}))
         assert absent_sets(tmp_path) == {"RDT-M5K", "PPI"}
         assert "| 56.4 published / data not at hand |" in filled(PAGE, tmp_path)
 
-    @pytest.mark.parametrize("start", ["<!-- bench table 4 -->", "<!-- bench tabel 1 -->", "<!-- bench -->", "<!-- bench table 1 2 -->"])
+    @pytest.mark.parametrize(
+        "start",
+        [
+            "<!-- bench table 4 -->",
+            "<!-- bench tabel 1 -->",
+            "<!-- bench -->",
+            "<!-- bench table 1 2 -->",
+        ],
+    )
     def test_no_table(self, tmp_path, start):
         allowed = "1, 2, 3, 9, 10, figure2, alpha, invariance, binarized"
-        with fails(f"'{start}' names no table. It must be '<!-- bench table NAME -->', NAME one of {allowed}."):
+        with fails(
+            f"'{start}' names no table. It must be '<!-- bench table NAME -->', NAME one of"
+            f" {allowed}."
+        ):
             filled(f"{PAGE}{start}<!-- end -->", tmp_path)
 
     @pytest.mark.parametrize("after", ["", "text", PAGE, "<!-- bench table 9 --><!-- end -->"])
@@ -324,12 +470,20 @@ class TestFilled:
         (tmp_path / "absent.json").write_text(content)
         with pytest.raises(InputError) as caught:
             filled(PAGE, tmp_path)
-        start = f"{tmp_path / 'absent.json'} must be a JSON object that gives a reason for each data set that is not at hand. "
+        start = (
+            f"{tmp_path / 'absent.json'} must be a JSON object that gives a reason for each data"
+            " set that is not at hand. "
+        )
         assert str(caught.value).startswith(start)
         assert str(caught.value).endswith(why or "Did you mean 'PPI'?")
 
     def test_a_damaged_record(self, tmp_path):
-        (path,) = [each.path(tmp_path) for each in measure(tmp_path, "alpha/CS-5", "paper", {"linear/fixed": SECOND[:1]})]
+        (path,) = [
+            each.path(tmp_path)
+            for each in measure(tmp_path, "alpha/CS-5", "paper", {"linear/fixed": SECOND[:1]})
+        ]
         path.write_text(path.read_text()[:50])
-        with pytest.raises(InputError, match=f"^{re.escape(str(path))} is not a record of the ledger"):
+        with pytest.raises(
+            InputError, match=f"^{re.escape(str(path))} is not a record of the ledger"
+        ):
             filled(PAGE, tmp_path)

@@ -31,5 +31,9 @@ def test_it_is_whole_and_of_packaged_cells():
 
 def test_every_record_was_measured_with_the_recipe_and_the_grids_of_today():
     today = {name: measured_with(load_recipe(name)) for name in packaged()}
-    stale = [f"{r.cell} {r.row} {r.seed}" for r in read_ledger(LEDGER) if r.about["recipe"] != today[r.cell]]
+    stale = [
+        f"{r.cell} {r.row} {r.seed}"
+        for r in read_ledger(LEDGER)
+        if r.about["recipe"] != today[r.cell]
+    ]
     assert not stale, "run these cells again: graphlatent bench run"

@@ -23,7 +23,18 @@ def die_of_seed_1(task):
 @pytest.mark.slow
 def test_only_the_task_that_kills_its_process_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "_run_all", die_of_seed_1)
-    events = run_cells([load_recipe("table1/MUTAG")], seeds=[0, 1, 2, 3], ledger=Path(tmp_path), device="cpu", jobs=2)
-    assert sorted((e.seed, e.state) for e in events) == [(0, "done"), (1, "failed"), (2, "done"), (3, "done")]
+    events = run_cells(
+        [load_recipe("table1/MUTAG")],
+        seeds=[0, 1, 2, 3],
+        ledger=Path(tmp_path),
+        device="cpu",
+        jobs=2,
+    )
+    assert sorted((e.seed, e.state) for e in events) == [
+        (0, "done"),
+        (1, "failed"),
+        (2, "done"),
+        (3, "done"),
+    ]
     (failed,) = [e for e in events if e.state == "failed"]
     assert failed.cell == "table1/MUTAG" and "BrokenProcessPool" in failed.text

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from graphlatent.bench.differences import Source, by_seed, compare, difference, for_every_seed, sources, summary_of
+from graphlatent.bench.differences import (
+    Source,
+    by_seed,
+    compare,
+    difference,
+    for_every_seed,
+    sources,
+    summary_of,
+)
 from graphlatent.bench.ledger import Record, read_ledger, write_record
 from graphlatent.errors import ConfigError, InputError
 from ledgers import measure, probe_result
@@ -50,8 +58,15 @@ class TestDifference:
 
     @given(st.lists(st.lists(shares, min_size=3, max_size=3), min_size=1, max_size=4), st.data())
     def test_two_ways_round_are_opposite(self, scores, data):
-        others = data.draw(st.lists(st.lists(shares, min_size=3, max_size=3), min_size=len(scores), max_size=len(scores)))
-        one, other = (difference(*pair, name="x") for pair in ((results(scores), results(others)), (results(others), results(scores))))
+        others = data.draw(
+            st.lists(
+                st.lists(shares, min_size=3, max_size=3), min_size=len(scores), max_size=len(scores)
+            )
+        )
+        one, other = (
+            difference(*pair, name="x")
+            for pair in ((results(scores), results(others)), (results(others), results(scores)))
+        )
         assert one.mean == pytest.approx(-other.mean)
         assert one.summary is not None and other.summary is not None
         assert one.summary.low == pytest.approx(-other.summary.high, abs=1e-12)
@@ -60,29 +75,49 @@ class TestDifference:
         one, other = np.array([0.8, 0.9, 0.7, 0.75]), np.array([0.7, 0.9, 0.65, 0.6])
         found = difference(results([one]), results([other]), name="x").summary
         reference = stats.ttest_rel(one, other).confidence_interval(0.95)
-        assert found is not None and (found.low, found.high) == pytest.approx((reference.low, reference.high))
+        assert found is not None and (found.low, found.high) == pytest.approx(
+            (reference.low, reference.high)
+        )
 
     def test_seeds_that_both_have_are_paired(self):
-        found = difference({0: probe_result([0.9]), 2: probe_result([0.5])}, {2: probe_result([0.4]), 3: probe_result([0.0])}, name="x")
-        assert found.summary is not None and found.summary.num_seeds == 1 and found.mean == pytest.approx(0.1)
+        found = difference(
+            {0: probe_result([0.9]), 2: probe_result([0.5])},
+            {2: probe_result([0.4]), 3: probe_result([0.0])},
+            name="x",
+        )
+        assert (
+            found.summary is not None
+            and found.summary.num_seeds == 1
+            and found.mean == pytest.approx(0.1)
+        )
 
-    @pytest.mark.parametrize("other", [{0: probe_result([0.4, 0.6], splits="others")}, {1: probe_result([0.4, 0.6])}])
+    @pytest.mark.parametrize(
+        "other", [{0: probe_result([0.4, 0.6], splits="others")}, {1: probe_result([0.4, 0.6])}]
+    )
     def test_other_splits_or_seeds_are_not_paired(self, other):
         found = difference({0: probe_result([0.6, 0.9])}, other, name="x")
         assert found.summary is None and found.mean == pytest.approx(0.25)
 
     def test_results_that_do_not_match_are_named(self):
         message = (
-            "table1/MUTAG, row paper, seeds 0, 1: A summary needs one or more results of the same metric, all over the same number of "
-            "splits. Delete the records that differ and run the cell again."
+            "table1/MUTAG, row paper, seeds 0, 1: A summary needs one or more results of the same"
+            " metric, all over the same number of splits. Delete the records that differ and run"
+            " the cell again."
         )
         with fails(message):
-            summary_of({0: probe_result([0.5]), 1: probe_result([0.5, 0.5])}, name="table1/MUTAG, row paper")
+            summary_of(
+                {0: probe_result([0.5]), 1: probe_result([0.5, 0.5])},
+                name="table1/MUTAG, row paper",
+            )
 
 
 class TestForEverySeed:
     def test_raw_features_stand_for_every_seed_with_the_same_splits(self):
-        other = {0: probe_result([0.1]), 1: probe_result([0.2]), 2: probe_result([0.3], splits="others")}
+        other = {
+            0: probe_result([0.1]),
+            1: probe_result([0.2]),
+            2: probe_result([0.3], splits="others"),
+        }
         only = probe_result([0.5])
         assert for_every_seed({0: only}, row="raw", other=other) == {0: only, 1: only}
 
@@ -94,30 +129,52 @@ class TestForEverySeed:
     def test_in_a_comparison(self, tmp_path):
         one = {"splits": "of all seeds"}
         for seed, scores in enumerate(FIRST):
-            write_record(tmp_path, Record("table2/CS", "paper", seed, {NAME: probe_result(scores, **one)}, {}))
-        write_record(tmp_path, Record("table2/CS", "raw", 0, {NAME: probe_result([0.5, 0.6], **one)}, {}))
+            write_record(
+                tmp_path,
+                Record("table2/CS", "paper", seed, {NAME: probe_result(scores, **one)}, {}),
+            )
+        write_record(
+            tmp_path, Record("table2/CS", "raw", 0, {NAME: probe_result([0.5, 0.6], **one)}, {})
+        )
         found = compared(tmp_path, Source("table2/CS", "paper"), Source("table2/CS", "raw"))
         assert found.seeds == (0, 1) and found.only_one == ()
-        assert found.second_means == pytest.approx((0.55, 0.55)) and found.difference.mean == pytest.approx(0.25)
+        assert found.second_means == pytest.approx(
+            (0.55, 0.55)
+        ) and found.difference.mean == pytest.approx(0.25)
 
 
 class TestCompare:
     def test_by_hand(self, two):
         found = compared(two)
         assert found.seeds == (0, 1) and found.only_one == () and found.metric == "accuracy"
-        assert found.first_means == pytest.approx((0.85, 0.75)) and found.second_means == pytest.approx((0.7, 0.65))
+        assert found.first_means == pytest.approx(
+            (0.85, 0.75)
+        ) and found.second_means == pytest.approx((0.7, 0.65))
         assert found.difference.mean == pytest.approx(0.125)
-        # each seed has splits of its own: variance of the mean 0.00125 / 2 of seeds, with 1 degree of freedom
-        assert found.difference.low == pytest.approx(0.125 - stats.t.ppf(0.975, 1) * math.sqrt(0.000625))
+        # each seed has splits of its own: variance of the mean 0.00125 / 2 of seeds, with 1 degree
+        # of freedom
+        assert found.difference.low == pytest.approx(
+            0.125 - stats.t.ppf(0.975, 1) * math.sqrt(0.000625)
+        )
         assert not found.excludes_zero
-        assert found.words == "The interval includes 0: it is not shown which of table1/MUTAG:paper and table1/MUTAG:random scores higher."
+        assert (
+            found.words
+            == "The interval includes 0: it is not shown which of table1/MUTAG:paper and"
+            " table1/MUTAG:random scores higher."
+        )
 
     def test_an_interval_that_excludes_0_says_which_is_higher(self, two):
         measure(two, "table1/MUTAG", "raw", {NAME: [[0.2, 0.3], [0.1, 0.2]]})
-        for first, second in ((PAPER, Source("table1/MUTAG", "raw")), (Source("table1/MUTAG", "raw"), PAPER)):
+        for first, second in (
+            (PAPER, Source("table1/MUTAG", "raw")),
+            (Source("table1/MUTAG", "raw"), PAPER),
+        ):
             found = compared(two, first, second)
             assert found.excludes_zero
-            assert found.words == "The interval excludes 0: table1/MUTAG:paper scores higher than table1/MUTAG:raw."
+            assert (
+                found.words == "The interval excludes 0: table1/MUTAG:paper scores higher than"
+                " table1/MUTAG:raw."
+            )
 
     def test_the_same_scores_are_not_told_apart(self, two):
         found = compared(two, PAPER, PAPER)
@@ -128,19 +185,31 @@ class TestCompare:
         for row, score in (("paper", 0.9), ("random", 0.1)):
             measure(tmp_path, "table1/MUTAG", row, {NAME: [[score]]})
         found = compared(tmp_path)
-        assert not found.excludes_zero and found.words == "One seed and one split give no interval, and nothing to conclude."
+        assert (
+            not found.excludes_zero
+            and found.words == "One seed and one split give no interval, and nothing to conclude."
+        )
 
     def test_cells_of_the_same_data_set(self, tmp_path):
-        first, second = Source("table9/MUTAG-ce-embed", "paper"), Source("table9/MUTAG-mse-embed", "paper")
+        first, second = (
+            Source("table9/MUTAG-ce-embed", "paper"),
+            Source("table9/MUTAG-mse-embed", "paper"),
+        )
         measure(tmp_path, first.cell, "paper", {NAME: FIRST}, seeds=[4, 5])
         measure(tmp_path, second.cell, "paper", {NAME: [*SECOND, [0.1, 0.1]]}, seeds=[4, 5, 6])
         found = compared(tmp_path, first, second)
-        assert found.seeds == (4, 5) and found.only_one == (6,) and found.difference.mean == pytest.approx(0.125)
+        assert (
+            found.seeds == (4, 5)
+            and found.only_one == (6,)
+            and found.difference.mean == pytest.approx(0.125)
+        )
 
     def test_cells_of_ones_own(self, tmp_path):
         for cell, scores in (("wide", FIRST), ("narrow", SECOND)):
             measure(tmp_path, cell, "paper", {NAME: scores})
-        assert compared(tmp_path, Source("wide", "paper"), Source("narrow", "paper")).difference.mean == pytest.approx(0.125)
+        assert compared(
+            tmp_path, Source("wide", "paper"), Source("narrow", "paper")
+        ).difference.mean == pytest.approx(0.125)
 
 
 class TestFailures:
@@ -148,7 +217,10 @@ class TestFailures:
         there = "Measured of table1/MUTAG: paper (linear/validation); random (linear/validation)."
         with fails(f"'rbf/test' of table1/MUTAG:paper was not measured. {there}"):
             compared(two, result="rbf/test")
-        with fails("'linear/validation' of table1/NCI1:paper was not measured. Measured of table1/NCI1: nothing."):
+        with fails(
+            "'linear/validation' of table1/NCI1:paper was not measured. Measured of table1/NCI1:"
+            " nothing."
+        ):
             compared(two, Source("table1/NCI1", "paper"), Source("table1/NCI1", "raw"))
 
     def test_an_unknown_cell(self, two):
@@ -158,24 +230,34 @@ class TestFailures:
 
     def test_other_data(self, two):
         measure(two, "table1/NCI1", "paper", {NAME: FIRST})
-        message = "table1/NCI1:paper is measured on NCI1 and table1/MUTAG:paper is measured on MUTAG. A comparison needs the same data set."
+        message = (
+            "table1/NCI1:paper is measured on NCI1 and table1/MUTAG:paper is measured on MUTAG. A"
+            " comparison needs the same data set."
+        )
         with fails(message):
             compared(two, Source("table1/NCI1", "paper"), PAPER)
 
     def test_no_seed_in_common(self, two):
         measure(two, "table1/MUTAG", "raw", {NAME: FIRST}, seeds=[7, 8])
-        with fails("table1/MUTAG:paper and table1/MUTAG:raw have no seed in common: 0, 1 and 7, 8. Run both with the same seeds."):
+        with fails(
+            "table1/MUTAG:paper and table1/MUTAG:raw have no seed in common: 0, 1 and 7, 8. Run"
+            " both with the same seeds."
+        ):
             compared(two, PAPER, Source("table1/MUTAG", "raw"))
 
     def test_other_splits(self, two):
         measure(two, "table1/MUTAG", "raw", {NAME: FIRST}, splits="others")
-        with fails("A paired difference needs both results on the same rows, splits and seeds. Probe them again, alike."):
+        with fails(
+            "A paired difference needs both results on the same rows, splits and seeds. Probe them"
+            " again, alike."
+        ):
             compared(two, PAPER, Source("table1/MUTAG", "raw"))
 
     def test_other_metrics(self, two):
         measure(two, "table1/MUTAG", "raw", {NAME: FIRST}, metric="micro-F1")
         with fails(
-            "table1/MUTAG:paper and table1/MUTAG:raw are scored by different metrics, accuracy and micro-F1: they cannot be compared."
+            "table1/MUTAG:paper and table1/MUTAG:raw are scored by different metrics, accuracy and"
+            " micro-F1: they cannot be compared."
         ):
             compared(two, PAPER, Source("table1/MUTAG", "raw"))
 
@@ -186,12 +268,24 @@ class TestSources:
         assert sources(["table1/MUTAG:paper", "a:b"]) == (PAPER, Source("a", "b"))
 
     @pytest.mark.parametrize(
-        "tokens", [[], ["a"], ["a", "b"], ["a:b", "c"], ["a:b", ":c"], ["a:", "b:c"], ["a:b:c", "d:e"], ["a", "b:c", "d"], list("abcd")]
+        "tokens",
+        [
+            [],
+            ["a"],
+            ["a", "b"],
+            ["a:b", "c"],
+            ["a:b", ":c"],
+            ["a:", "b:c"],
+            ["a:b:c", "d:e"],
+            ["a", "b:c", "d"],
+            list("abcd"),
+        ],
     )
     def test_neither(self, tokens):
         message = (
-            "A comparison is CELL ROW ROW, such as 'table1/MUTAG paper random', or CELL:ROW CELL:ROW, such as "
-            f"'table9/MUTAG-ce-embed:paper table9/MUTAG-mse-embed:paper'. Got '{' '.join(tokens)}'."
+            "A comparison is CELL ROW ROW, such as 'table1/MUTAG paper random', or CELL:ROW"
+            " CELL:ROW, such as 'table9/MUTAG-ce-embed:paper table9/MUTAG-mse-embed:paper'. Got"
+            f" '{' '.join(tokens)}'."
         )
         with fails(message):
             sources(tokens)
@@ -200,5 +294,10 @@ class TestSources:
 def test_results_by_seed_are_of_that_cell_and_row_alone(two):
     measure(two, "table1/NCI1", "paper", {NAME: [[0.1]], "rbf/test": [[0.2]]})
     records = read_ledger(two)
-    assert {seed: each.scores for seed, each in by_seed(records, cell="table1/NCI1", row="paper", result="rbf/test").items()} == {0: (0.2,)}
+    assert {
+        seed: each.scores
+        for seed, each in by_seed(
+            records, cell="table1/NCI1", row="paper", result="rbf/test"
+        ).items()
+    } == {0: (0.2,)}
     assert by_seed(records, cell="table1/MUTAG", row="paper", result="rbf/test") == {}

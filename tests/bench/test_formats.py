@@ -8,14 +8,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphlatent.bench.formats import FIELDS, FORMATS, Block, Cell, Line, Table, csv_text, html_page, markdown, rows
+from graphlatent.bench.formats import (
+    FIELDS,
+    FORMATS,
+    Block,
+    Cell,
+    Line,
+    Table,
+    csv_text,
+    html_page,
+    markdown,
+    rows,
+)
 
 MEASURED = Cell(
-    "80.0 ± 7.1", "95 % [55.8, 104.2], 2 seeds x 2 splits", {"state": "measured", "mean": 80.00004, "low": float("nan"), "seeds": 2}
+    "80.0 ± 7.1",
+    "95 % [55.8, 104.2], 2 seeds x 2 splits",
+    {"state": "measured", "mean": 80.00004, "low": float("nan"), "seeds": 2},
 )
 NONE = Cell("not measured", values={"state": "not measured"})
 TABLE = Table(
-    "1", "Table 1", (Block("", ("A", "B"), (Line("raw", (MEASURED, NONE)),)), Block("More", ("A",), (Line("x", (NONE,)),))), ("Note.",)
+    "1",
+    "Table 1",
+    (
+        Block("", ("A", "B"), (Line("raw", (MEASURED, NONE)),)),
+        Block("More", ("A",), (Line("x", (NONE,)),)),
+    ),
+    ("Note.",),
 )
 VOID = {"meta", "br"}
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip)
@@ -50,14 +69,24 @@ class Reader(HTMLParser):
 
 
 def table_of(text: str) -> Table:
-    return Table("1", text, (Block(text, (text, "B"), (Line(text, (Cell(text, text, {"selection": text}), Cell("y"))),)),), (text,))
+    return Table(
+        "1",
+        text,
+        (
+            Block(
+                text, (text, "B"), (Line(text, (Cell(text, text, {"selection": text}), Cell("y"))),)
+            ),
+        ),
+        (text,),
+    )
 
 
 class TestMarkdown:
     def test_by_hand(self):
-        assert markdown(TABLE) == (
-            "**Table 1**\n\n|  | A | B |\n| --- | --- | --- |\n| raw | 80.0 ± 7.1 | not measured |\n\n"
-            "*More*\n\n|  | A |\n| --- | --- |\n| x | not measured |\n\n- Note."
+        assert (
+            markdown(TABLE)
+            == "**Table 1**\n\n|  | A | B |\n| --- | --- | --- |\n| raw | 80.0 ± 7.1 | not measured"
+            " |\n\n*More*\n\n|  | A |\n| --- | --- |\n| x | not measured |\n\n- Note."
         )
 
     def test_a_column_ends_only_where_it_should(self):
@@ -67,7 +96,11 @@ class TestMarkdown:
 
     @given(texts)
     def test_every_line_has_as_many_columns(self, text):
-        grid = [line.replace("\\|", "") for line in markdown(table_of(text)).split("\n") if line.startswith("|")]
+        grid = [
+            line.replace("\\|", "")
+            for line in markdown(table_of(text)).split("\n")
+            if line.startswith("|")
+        ]
         assert len(grid) == 3 and {line.count("|") for line in grid} == {4}
 
 
@@ -81,15 +114,21 @@ class TestCsv:
 
     @given(texts)
     def test_it_is_read_back(self, text):
-        (first, _) = csv.DictReader(io.StringIO(csv_text(table_of(text)), newline=""))
+        first, _ = csv.DictReader(io.StringIO(csv_text(table_of(text)), newline=""))
         assert (first["line"], first["column"], first["selection"]) == (text, text, text)
 
 
 def test_rows_say_everything_there_is_to_say():
     first = rows(TABLE)[0]
     assert {name: value for name, value in first.items() if value is not None} == {
-        "table": "1", "block": "", "line": "raw", "column": "A", "state": "measured", "mean": 80.0, "seeds": 2
-    }  # fmt: skip
+        "table": "1",
+        "block": "",
+        "line": "raw",
+        "column": "A",
+        "state": "measured",
+        "mean": 80.0,
+        "seeds": 2,
+    }
     assert set(first) == {"table", "block", "line", "column", *FIELDS}
 
 
@@ -102,16 +141,21 @@ class TestHtml:
             ["", "A"],
             ["x", "not measured"],
         ]
-        assert '<td class="none">not measured</td>' in page and "<td>80.0 ± 7.1<small>95 % [" in page
+        assert (
+            '<td class="none">not measured</td>' in page and "<td>80.0 ± 7.1<small>95 % [" in page
+        )
         assert page.startswith("<!DOCTYPE html>\n") and "<li>Note.</li>" in page
 
     def test_printed_and_measured_stand_on_two_lines(self):
-        assert ">79.9 published /<br>80.0 &lt; 81<" in html_page(table_of("79.9 published / 80.0 < 81"))
+        assert ">79.9 published /<br>80.0 &lt; 81<" in html_page(
+            table_of("79.9 published / 80.0 < 81")
+        )
 
     @given(texts)
     def test_whatever_it_says_is_escaped(self, text):
         found = Reader(html_page(table_of(text))).grid
-        assert found == [["", text, "B"], [text, text + "".join(text.rsplit(", ", 1)), "y"]]  # details stand on two lines
+        # Details stand on two lines
+        assert found == [["", text, "B"], [text, text + "".join(text.rsplit(", ", 1)), "y"]]
 
     def test_a_script_is_text(self):
         assert "<script" not in html_page(table_of("<script>alert('x')</script>"))

@@ -1,4 +1,6 @@
-"""What is measured on: folds and splits, and that the training graph of an inductive set holds nothing of validation and test."""
+"""What is measured on: folds and splits, and that the training graph of an inductive set holds
+nothing of validation and test.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,20 @@ from graphlatent.bench import material as module
 from graphlatent.bench.material import Material, at_hand, load_material
 from graphlatent.data.datasets import dataset_info, load_dataset
 from graphlatent.data.graph import GraphData
-from graphlatent.data.sparse import to_dense
 from graphlatent.data.splits import Split, random_splits
 from graphlatent.errors import InputError, ProtocolError
+from graphlatent.ops.sparse import to_dense
 from graphlatent.probes.protocol import Answer, Protocol, ReleasedProtocol
 from graphlatent.probes.results import Choice
 from graphlatent.probes.svm import folds_splits
 from standins import PPI_SIZES, tiny, write_flickr, write_mutag, write_photo, write_ppi
 
-WRITERS = {"table2/Photo": write_photo, "table1/MUTAG": write_mutag, "table2/Flickr": write_flickr, "table2/PPI": write_ppi}
+WRITERS = {
+    "table2/Photo": write_photo,
+    "table1/MUTAG": write_mutag,
+    "table2/Flickr": write_flickr,
+    "table2/PPI": write_ppi,
+}
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +63,23 @@ class TestFolds:
 
     def test_labels_are_of_graphs(self, root):
         made = load_material(tiny("table1/MUTAG"), root)
-        assert made.labels.tolist() == [0, 1] * 20 and made.graph.num_graphs == 40 and made.graph.x.shape[1] == 2
+        assert (
+            made.labels.tolist() == [0, 1] * 20
+            and made.graph.num_graphs == 40
+            and made.graph.x.shape[1] == 2
+        )
 
     def test_degrees_stand_in_for_features_up_to_the_recipes_cap(self, root, tmp_path):
         write_mutag(tmp_path)
         (tmp_path / "MUTAG" / "raw" / "MUTAG_node_labels.txt").unlink()
         recipe = tiny("table1/MUTAG")
-        made = load_material(dataclasses.replace(recipe, paper={**recipe.paper, "degree_cap": 3}), tmp_path)
-        assert torch.equal(to_dense(made.graph.x).argmax(1), made.graph.degree.clamp(max=3)) and made.graph.x.shape[1] == 4
+        made = load_material(
+            dataclasses.replace(recipe, paper={**recipe.paper, "degree_cap": 3}), tmp_path
+        )
+        assert (
+            torch.equal(to_dense(made.graph.x).argmax(1), made.graph.degree.clamp(max=3))
+            and made.graph.x.shape[1] == 4
+        )
 
 
 class TestSplits:
@@ -75,7 +91,9 @@ class TestSplits:
         assert {tuple(map(len, parts)) for parts in expected} == {(9, 9, 72)}
 
     def test_counts_are_set_to_one_where_the_recipe_says_so(self, root):
-        plain, binary = (load_material(tiny("table2/Photo", binarize=how), root).graph.x for how in (False, True))
+        plain, binary = (
+            load_material(tiny("table2/Photo", binarize=how), root).graph.x for how in (False, True)
+        )
         assert plain.unique().numel() > 2 and torch.equal(binary, (plain > 0).float())
 
     def test_an_inductive_set_may_be_split_at_random_too(self, root):
@@ -84,20 +102,30 @@ class TestSplits:
 
 
 class TestInductive:
-    def test_training_sees_no_validation_or_test_node_and_none_of_their_edges(self, root, monkeypatch):
+    def test_training_sees_no_validation_or_test_node_and_none_of_their_edges(
+        self, root, monkeypatch
+    ):
         """Every node gets its number for a name, which goes along into the subgraph."""
 
         def named(*args, **options):
             data = load_dataset(*args, **options)
-            return dataclasses.replace(data, graph=dataclasses.replace(data.graph, node_ids=np.arange(data.graph.num_nodes)))
+            return dataclasses.replace(
+                data,
+                graph=dataclasses.replace(data.graph, node_ids=np.arange(data.graph.num_nodes)),
+            )
 
         monkeypatch.setattr(module, "load_dataset", named)
         made = load_material(tiny("table2/Flickr"), root)
         assert made.seen.node_ids.tolist() == [i for i in range(80) if i % 4 < 2]
-        everything, seen = pairs(made.graph, made.graph.node_ids), pairs(made.seen, made.seen.node_ids)
+        everything, seen = (
+            pairs(made.graph, made.graph.node_ids),
+            pairs(made.seen, made.seen.node_ids),
+        )
         assert seen == {(s, t) for s, t in everything if s % 4 < 2 and t % 4 < 2}
         assert 0 < len(seen) < len(everything) == made.graph.num_edges
-        assert torch.equal(made.seen.x, made.graph.x[made.seen.node_ids]) and np.array_equal(made.seen.y, made.labels[made.seen.node_ids])
+        assert torch.equal(made.seen.x, made.graph.x[made.seen.node_ids]) and np.array_equal(
+            made.seen.y, made.labels[made.seen.node_ids]
+        )
 
     def test_everything_is_embedded_and_the_probe_has_the_published_parts(self, root, tmp_path):
         written, made = write_flickr(tmp_path), load_material(tiny("table2/Flickr"), root)
@@ -105,32 +133,51 @@ class TestInductive:
         assert torch.equal(made.graph.x, written.x) and np.array_equal(made.labels, written.y)
         (split,) = made.splits
         nodes = range(80)
-        assert numbers([split]) == [[[i for i in nodes if i % 4 < 2], [i for i in nodes if i % 4 == 2], [i for i in nodes if i % 4 == 3]]]
-        assert all(numbers(made.protocol(seed).splits) == numbers([split]) for seed in (0, 5)) and made.metric == "micro-F1"
+        assert numbers([split]) == [
+            [
+                [i for i in nodes if i % 4 < 2],
+                [i for i in nodes if i % 4 == 2],
+                [i for i in nodes if i % 4 == 3],
+            ]
+        ]
+        assert (
+            all(numbers(made.protocol(seed).splits) == numbers([split]) for seed in (0, 5))
+            and made.metric == "micro-F1"
+        )
 
     def test_ppi_trains_on_the_training_graphs_alone(self, root):
         made = load_material(tiny("table2/PPI"), root)
         sizes = [n for part in PPI_SIZES.values() for n in part]
-        assert torch.diff(made.graph.ptr).tolist() == sizes and torch.diff(made.seen.ptr).tolist() == PPI_SIZES["train"]
+        assert (
+            torch.diff(made.graph.ptr).tolist() == sizes
+            and torch.diff(made.seen.ptr).tolist() == PPI_SIZES["train"]
+        )
         assert torch.equal(made.seen.x, made.graph.x[:21])
-        assert pairs(made.seen, np.arange(21)) == {(s, t) for s, t in pairs(made.graph, np.arange(50)) if s < 21}
+        assert pairs(made.seen, np.arange(21)) == {
+            (s, t) for s, t in pairs(made.graph, np.arange(50)) if s < 21
+        }
         assert numbers(made.splits) == [[list(range(21)), list(range(21, 31)), list(range(31, 50))]]
 
     def test_the_metric_of_a_table_of_labels(self, root):
         made = load_material(tiny("table2/PPI"), root)
         assert made.labels.shape == (50, 121) and made.metric == "micro-F1"
         truth = made.labels[31:]
-        given = np.where(np.arange(truth.size).reshape(truth.shape) % 2, truth, 0)  # half of the ones are missed
+        # Half of the ones are missed
+        given = np.where(np.arange(truth.size).reshape(truth.shape) % 2, truth, 0)
         result = made.protocol(0).final([Answer(Choice("", {}, 0.0), given)], selection="")
         found, missed = given.sum(), truth.sum() - given.sum()
-        assert result.metric == "micro-F1" and result.scores == (pytest.approx(2 * found / (2 * found + missed)),)
+        assert result.metric == "micro-F1" and result.scores == (
+            pytest.approx(2 * found / (2 * found + missed)),
+        )
         assert result.others == {"accuracy": (pytest.approx(np.mean(given == truth)),)}
 
 
 class TestShapes:
     @pytest.fixture
     def small(self, monkeypatch):
-        info = dataclasses.replace(dataset_info("Flickr"), num_nodes=200, num_edges=600, num_features=5, num_classes=3)
+        info = dataclasses.replace(
+            dataset_info("Flickr"), num_nodes=200, num_edges=600, num_features=5, num_classes=3
+        )
         monkeypatch.setattr(module, "dataset_info", {"Flickr": info}.__getitem__)
 
     def test_have_the_sets_size_and_need_no_files(self, small, tmp_path):
@@ -140,7 +187,9 @@ class TestShapes:
         assert made.graph.x.shape == (200, 5) and sorted(set(made.labels.tolist())) == [0, 1, 2]
         assert made.graph.num_edges == pytest.approx(2 * 600, rel=0.1)
         ((train, val, test),) = numbers(made.splits)
-        assert (len(train), len(val), len(test)) == (100, 50, 50) and sorted(train + val + test) == list(range(200))
+        assert (len(train), len(val), len(test)) == (100, 50, 50) and sorted(
+            train + val + test
+        ) == list(range(200))
         assert made.metric == "micro-F1" and np.array_equal(made.labels, made.graph.y)
 
     def test_training_sees_the_training_half_alone(self, small):
@@ -148,11 +197,15 @@ class TestShapes:
         train = made.splits[0].train
         assert torch.equal(made.seen.x, made.graph.x[train])
         inside = set(train.tolist())
-        assert pairs(made.seen, train) == {(s, t) for s, t in pairs(made.graph, np.arange(200)) if s in inside and t in inside}
+        assert pairs(made.seen, train) == {
+            (s, t) for s, t in pairs(made.graph, np.arange(200)) if s in inside and t in inside
+        }
 
     def test_are_the_same_every_time(self, small):
         first, second = (load_material(tiny("table3/Flickr-shape-100"), None) for _ in range(2))
-        assert first.graph.fingerprint() == second.graph.fingerprint() and numbers(first.splits) == numbers(second.splits)
+        assert first.graph.fingerprint() == second.graph.fingerprint() and numbers(
+            first.splits
+        ) == numbers(second.splits)
 
 
 class TestProtocol:

@@ -1,4 +1,6 @@
-"""The rows of a cell: against estimators and probes called one by one, and what test labels can reach."""
+"""The rows of a cell: against estimators and probes called one by one, and what test labels can
+reach.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,18 @@ from graphlatent.bench.measure import CONCAT, PAPERS_PROBE, PLAIN, TUNED
 from graphlatent.bench.recipe import Recipe
 from graphlatent.config import GraphSettings, NodeSettings
 from graphlatent.probes.adam import adam_answers
-from graphlatent.probes.baselines import propagated_features, raw_features
 from graphlatent.probes.protocol import Answer, Protocol
 from graphlatent.probes.results import ProbeResult
 from graphlatent.probes.svm import svm_probe
+from graphlatent.representations import propagated_features, raw_features
 from one_by_one import SEED, candidates, embedded, fixed, measurement, probed
 from standins import tiny, write_mutag, write_photo
 
 NODE, GRAPH = "table2/Photo", "table1/MUTAG"
-OURS = {"node": {"hidden_dim": 5, "epochs": 12, "lr": 0.02}, "graph": {"hidden_dim": 5, "epochs": 4, "lr": 0.02}}
+OURS = {
+    "node": {"hidden_dim": 5, "epochs": 12, "lr": 0.02},
+    "graph": {"hidden_dim": 5, "epochs": 4, "lr": 0.02},
+}
 NAMES = {
     "node": {
         "raw": ["linear/validation"],
@@ -53,7 +58,10 @@ ROWS = [(level, row) for level, rows in NAMES.items() for row in rows]
 @pytest.fixture(scope="module", autouse=True)
 def small_defaults() -> Iterator[None]:
     """Our defaults as they are train a wide encoder for long: smaller ones stand for them."""
-    made = {"node": lambda: NodeSettings(**OURS["node"]), "graph": lambda: GraphSettings(**OURS["graph"])}
+    made = {
+        "node": lambda: NodeSettings(**OURS["node"]),
+        "graph": lambda: GraphSettings(**OURS["graph"]),
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Recipe, "default_settings", lambda self: made[self.level]())
         yield
@@ -75,7 +83,9 @@ def materials(root) -> dict[str, Material]:
 
 @dataclass
 class Row:
-    """What came of a row, and what was handed in before test labels were opened, result by result."""
+    """What came of a row, and what was handed in before test labels were opened, result by
+    result.
+    """
 
     results: dict[str, ProbeResult]
     training: Any
@@ -119,7 +129,9 @@ def test_results_of_every_row(rows, level, row):
     epochs = {"paper": 6, "released": 4, "defaults": OURS[level]["epochs"]}.get(row)
     assert training.get("epochs") == epochs
     assert set(training) == (set() if epochs is None else {"epochs", "last_loss", "seconds"})
-    assert all(("TEST" in result.selection) == name.endswith("/test") for name, result in results.items())
+    assert all(
+        ("TEST" in result.selection) == name.endswith("/test") for name, result in results.items()
+    )
 
 
 @pytest.mark.parametrize("level", NAMES)
@@ -131,7 +143,9 @@ def test_the_tables_find_every_result_they_show(level):
 
 @pytest.mark.parametrize("level", NAMES)
 def test_rows_of_a_cell_are_on_the_same_splits(rows, level):
-    assert len({result.splits for row in rows[level].values() for result in row.results.values()}) == 1
+    assert (
+        len({result.splits for row in rows[level].values() for result in row.results.values()}) == 1
+    )
 
 
 # --- against estimators and probes called one by one ---
@@ -140,7 +154,11 @@ def test_rows_of_a_cell_are_on_the_same_splits(rows, level):
 @pytest.mark.parametrize("level", CELLS)
 class TestAgainstTheProbes:
     def test_paper(self, rows, materials, level):
-        made, results, recipe = materials[CELLS[level]], rows[level]["paper"].results, tiny(CELLS[level])
+        made, results, recipe = (
+            materials[CELLS[level]],
+            rows[level]["paper"].results,
+            tiny(CELLS[level]),
+        )
         several = candidates(made, recipe.paper, epochs=(1, 3, 6))
         assert results["linear/validation"] == probed(made, several)
         own = f"epoch 3, {CONCAT if level == 'node' else PLAIN}"
@@ -158,13 +176,23 @@ class TestAgainstTheProbes:
             assert results["rbf/validation"] == probed(made, both, kernel="rbf")
 
     def test_defaults(self, rows, materials, level):
-        made, results, last = materials[CELLS[level]], rows[level]["defaults"].results, OURS[level]["epochs"]
+        made, results, last = (
+            materials[CELLS[level]],
+            rows[level]["defaults"].results,
+            OURS[level]["epochs"],
+        )
         epochs = [0, 3, *([10] if level == "node" else []), last]
         several = candidates(made, OURS[level], epochs=epochs)
-        trained = {name: values for name, values in several.items() if not name.startswith("epoch 0")}
+        trained = {
+            name: values for name, values in several.items() if not name.startswith("epoch 0")
+        }
         assert results["linear/validation"] == probed(made, trained)
-        assert results["linear/fixed"] == fixed(probed(made, {f"epoch {last}, {PLAIN}": several[f"epoch {last}, {PLAIN}"]}))
-        assert results["linear/untrained"] == probed(made, {f"epoch 0, {PLAIN}": several[f"epoch 0, {PLAIN}"]})
+        assert results["linear/fixed"] == fixed(
+            probed(made, {f"epoch {last}, {PLAIN}": several[f"epoch {last}, {PLAIN}"]})
+        )
+        assert results["linear/untrained"] == probed(
+            made, {f"epoch 0, {PLAIN}": several[f"epoch 0, {PLAIN}"]}
+        )
 
     def test_what_needs_no_training(self, rows, materials, level):
         made = materials[CELLS[level]]
@@ -172,7 +200,10 @@ class TestAgainstTheProbes:
         assert rows[level]["raw"].results["linear/validation"] == probed(made, raw)
         if level == "graph":
             assert rows[level]["raw"].results["rbf/validation"] == probed(made, raw, kernel="rbf")
-        averaged = {name: propagated_features(made.graph, level=level, concat="," in name) for name in ("A^2 X", "X, AX, A^2 X")}
+        averaged = {
+            name: propagated_features(made.graph, level=level, concat="," in name)
+            for name in ("A^2 X", "X, AX, A^2 X")
+        }
         assert rows[level]["propagated"].results["linear/validation"] == probed(made, averaged)
 
 
@@ -181,17 +212,25 @@ def test_the_papers_probe(rows, materials):
     for row, epochs in (("random", [0]), ("paper", [1, 3, 6])):
         several = candidates(made, recipe.paper, epochs=epochs, kinds=[CONCAT])
         given = adam_answers(several, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED)
-        best = [max(of_split, key=lambda answer: answer.choice.val_score) for of_split in zip(*given.values(), strict=True)]
+        best = [
+            max(of_split, key=lambda answer: answer.choice.val_score)
+            for of_split in zip(*given.values(), strict=True)
+        ]
         said = PAPERS_PROBE + "per split, the epoch with the highest validation accuracy."
-        assert rows["node"][row].results["paper-probe/validation"] == made.protocol(0).final(best, selection=said)
+        assert rows["node"][row].results["paper-probe/validation"] == made.protocol(0).final(
+            best, selection=said
+        )
 
 
 def test_every_combination_of_the_grid(rows, materials):
     made, paper = materials[GRAPH], tiny(GRAPH).paper
     several = {"no training": embedded(made, paper, epoch=0)}
     for lr in TUNED["lr"]:
-        for alpha in TUNED["alpha"]:  # of the epochs 5, 20 and 50 the first alone lies within the recipe's 6
-            several[f"lr {lr:g}, alpha {alpha:g}, epoch 5"] = embedded(made, {**paper, "lr": lr, "alpha": alpha}, epoch=5)
+        # Of the epochs 5, 20 and 50 the first alone lies within the recipe's 6
+        for alpha in TUNED["alpha"]:
+            several[f"lr {lr:g}, alpha {alpha:g}, epoch 5"] = embedded(
+                made, {**paper, "lr": lr, "alpha": alpha}, epoch=5
+            )
     assert len(several) == 10
     assert rows["graph"]["tuned"].results["linear/validation"] == probed(made, several)
 
@@ -201,12 +240,19 @@ def test_every_combination_of_the_grid(rows, materials):
 
 @pytest.mark.parametrize("level", CELLS)
 def test_epoch_and_representation_are_chosen_per_split(rows, materials, level):
-    """A split's choice is the best of its own validation scores, whatever the other splits chose."""
+    """A split's choice is the best of its own validation scores, whatever the other splits
+    chose.
+    """
     made = materials[CELLS[level]]
     chosen = rows[level]["paper"].results["linear/validation"].choices
-    alone = {name: probed(made, {name: r}) for name, r in candidates(made, tiny(CELLS[level]).paper, epochs=(1, 3, 6)).items()}
+    alone = {
+        name: probed(made, {name: r})
+        for name, r in candidates(made, tiny(CELLS[level]).paper, epochs=(1, 3, 6)).items()
+    }
     for k, choice in enumerate(chosen):
-        assert choice == max((result.choices[k] for result in alone.values()), key=lambda c: c.val_score)
+        assert choice == max(
+            (result.choices[k] for result in alone.values()), key=lambda c: c.val_score
+        )
     assert len({choice.candidate for choice in chosen}) > 1
 
 
@@ -216,25 +262,39 @@ def test_released_takes_the_best_mean_test_score(rows, materials, level, probe):
     settings = {**recipe.paper, **recipe.released}
     results, means = rows[level]["released"].results, {}
     for epoch in (1, 3, 4):  # those of the evaluation that the scripts reach, and their last
-        (name, representation), *_ = candidates(made, settings, epochs=[epoch], kinds=[CONCAT]).items()
+        (name, representation), *_ = candidates(
+            made, settings, epochs=[epoch], kinds=[CONCAT]
+        ).items()
         if level == "node":
-            given = adam_answers({name: representation}, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED)[name]
-            right = [np.mean(a.predicted == made.labels[s.test]) for a, s in zip(given, made.splits, strict=True)]
+            given = adam_answers(
+                {name: representation}, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED
+            )[name]
+            right = [
+                np.mean(a.predicted == made.labels[s.test])
+                for a, s in zip(given, made.splits, strict=True)
+            ]
         else:
             plain = {"seed": SEED, "kernel": "rbf", "preprocessing": ("none",)}
             right = svm_probe({name: representation}, made.labels, **plain).scores
         means[name] = float(np.mean(right))
     best = results[f"{probe}/test"]
-    assert best.mean == max(means.values()) and {c.candidate for c in best.choices} == {max(means, key=means.__getitem__)}
+    assert best.mean == max(means.values()) and {c.candidate for c in best.choices} == {
+        max(means, key=means.__getitem__)
+    }
     assert len(set(means.values())) > 1
     honest = results[f"{probe}/validation"]
-    assert honest.selection == "The same candidates; per split, the epoch with the highest validation score."
+    assert (
+        honest.selection
+        == "The same candidates; per split, the epoch with the highest validation score."
+    )
     assert {choice.candidate for choice in honest.choices} <= set(means)
 
 
 @pytest.fixture(scope="module")
 def permuted(materials) -> dict[str, dict[str, Row]]:
-    """The same with the labels of the test rows of split 0 moved on by one; the splits themselves are held."""
+    """The same with the labels of the test rows of split 0 moved on by one; the splits themselves
+    are held.
+    """
     found = {}
     for level, name in CELLS.items():
         made = materials[name]
@@ -243,18 +303,32 @@ def permuted(materials) -> dict[str, dict[str, Row]]:
         assert (labels != made.labels).any()
         graph = dataclasses.replace(made.graph, y=labels)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(material_module, "folds_splits", lambda labels, seed, splits=splits: splits)
-            found[level] = every_row(dataclasses.replace(made, labels=labels, graph=graph, seen=graph), level)
+            patch.setattr(
+                material_module, "folds_splits", lambda labels, seed, splits=splits: splits
+            )
+            found[level] = every_row(
+                dataclasses.replace(made, labels=labels, graph=graph, seen=graph), level
+            )
     return found
 
 
 @pytest.mark.parametrize(("level", "row"), ROWS)
-def test_what_a_split_chooses_and_answers_does_not_depend_on_its_test_labels(rows, permuted, level, row):
+def test_what_a_split_chooses_and_answers_does_not_depend_on_its_test_labels(
+    rows, permuted, level, row
+):
     first, second = rows[level][row], permuted[level][row]
-    assert len(first.answers) == len(second.answers) == sum(not name.endswith("/test") for name in NAMES[level][row])
+    assert (
+        len(first.answers)
+        == len(second.answers)
+        == sum(not name.endswith("/test") for name in NAMES[level][row])
+    )
     for one, other in zip(first.answers, second.answers, strict=True):
         assert one[0].choice == other[0].choice
         np.testing.assert_array_equal(one[0].predicted, other[0].predicted)
     # in the other splits they are training labels, and seen
-    both = [pair for pairs in zip(first.answers, second.answers, strict=True) for pair in zip(*pairs, strict=True)]
+    both = [
+        pair
+        for pairs in zip(first.answers, second.answers, strict=True)
+        for pair in zip(*pairs, strict=True)
+    ]
     assert any((a.predicted != b.predicted).any() for a, b in both)

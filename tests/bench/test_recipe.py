@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphlatent.bench import recipe as module
-from graphlatent.bench.recipe import ROWS, SHAPES, Evaluation, Published, Recipe, all_recipes, load_recipe
+from graphlatent.bench.recipe import (
+    ROWS,
+    SHAPES,
+    Evaluation,
+    Published,
+    Recipe,
+    all_recipes,
+    load_recipe,
+)
 from graphlatent.config import GraphSettings, NodeSettings, resolve, to_mapping
 
 if sys.version_info >= (3, 11):
@@ -71,12 +79,39 @@ TABLE_6 = {
 PROBE_EPOCHS = [400, 400, 400, 300, 200, 200, 500]
 PROBE_DECAY = [1e-3, 1e-3, 1e-3, 1e-3, 0, 1e-3, 1e-3]
 TEXT = {  # appendix C and the algorithms
-    "graph": {"encoder": "gin", "num_layers": 3, "hidden_dim": 32, "decoder": "mlp", "decoder_layers": 2, "readout": "sum"},
-    "node": {"encoder": "gcn", "num_layers": 2, "hidden_dim": 512, "decoder": "mlp", "alpha": 2, "concat_input": True},
+    "graph": {
+        "encoder": "gin",
+        "num_layers": 3,
+        "hidden_dim": 32,
+        "decoder": "mlp",
+        "decoder_layers": 2,
+        "readout": "sum",
+    },
+    "node": {
+        "encoder": "gcn",
+        "num_layers": 2,
+        "hidden_dim": 512,
+        "decoder": "mlp",
+        "alpha": 2,
+        "concat_input": True,
+    },
 }
-METHOD = {"preset": "paper", "objective": "mse-embed", "invariance_on": "masked", "mask_value": "noise"}
+METHOD = {
+    "preset": "paper",
+    "objective": "mse-embed",
+    "invariance_on": "masked",
+    "mask_value": "noise",
+}
 SCRIPT_EPOCHS = {"PROTEINS": 5, "DD": 15, "MUTAG": 50, "RDT-B": 15, "IMDB-B": 5}
-SCRIPT_EPOCHS |= {"Computers": 100, "Photo": 10, "CS": 50, "Physics": 50, "PPI": 10, "Flickr": 60, "Reddit": 10}
+SCRIPT_EPOCHS |= {
+    "Computers": 100,
+    "Photo": 10,
+    "CS": 50,
+    "Physics": 50,
+    "PPI": 10,
+    "Flickr": 60,
+    "Reddit": 10,
+}
 
 
 def numbers(line: str, names: list[str], form: str = "{}") -> dict[str, tuple[float, ...]]:
@@ -87,40 +122,80 @@ def numbers(line: str, names: list[str], form: str = "{}") -> dict[str, tuple[fl
 def printed(table: str) -> dict[str, tuple[float | None, ...]]:
     """(mean, spread) by name of what the recipes of a table say; of Table 3 (F1, memory)."""
     second = "memory_mb" if table == "3" else "spread"
-    return {r.name: (r.published.mean, getattr(r.published, second)) for r in ALL if r.table == table and r.published}
+    return {
+        r.name: (r.published.mean, getattr(r.published, second))
+        for r in ALL
+        if r.table == table and r.published
+    }
 
 
 class TestPublishedNumbers:
     def test_table_1(self):
         assert printed("1") == numbers(TABLE_1, GRAPH_SETS, "table1/{}")
-        assert {(r.published.runs, r.published.source) for r in ALL if r.table == "1"} == {(5, "Table 1")}
+        assert {(r.published.runs, r.published.source) for r in ALL if r.table == "1"} == {
+            (5, "Table 1")
+        }
 
     def test_table_2(self):
         assert printed("2") == numbers(TABLE_2, NODE_SETS, "table2/{}")
-        assert {(r.published.runs, r.published.source) for r in ALL if r.table == "2"} == {(20, "Table 2")}
+        assert {(r.published.runs, r.published.source) for r in ALL if r.table == "2"} == {
+            (20, "Table 2")
+        }
 
     def test_table_3(self):
-        assert printed("3") == {k: v for name, line in TABLE_3.items() for k, v in numbers(line, SIZES, f"table3/{name}-{{}}").items()}
-        assert {(r.published.spread, r.published.runs) for r in ALL if r.table == "3" and r.published} == {(None, None)}
+        assert printed("3") == {
+            k: v
+            for name, line in TABLE_3.items()
+            for k, v in numbers(line, SIZES, f"table3/{name}-{{}}").items()
+        }
+        assert {
+            (r.published.spread, r.published.runs) for r in ALL if r.table == "3" and r.published
+        } == {(None, None)}
 
     def test_table_9(self):
-        assert printed("9") == {k: v for way, line in TABLE_9.items() for k, v in numbers(line, GRAPH_SETS, f"table9/{{}}-{way}").items()}
+        assert printed("9") == {
+            k: v
+            for way, line in TABLE_9.items()
+            for k, v in numbers(line, GRAPH_SETS, f"table9/{{}}-{way}").items()
+        }
 
     def test_table_10(self):
-        assert printed("10") == {k: v for way, line in TABLE_10.items() for k, v in numbers(line, NODE_SETS, f"table10/{{}}-{way}").items()}
+        assert printed("10") == {
+            k: v
+            for way, line in TABLE_10.items()
+            for k, v in numbers(line, NODE_SETS, f"table10/{{}}-{way}").items()
+        }
 
     def test_no_number_where_the_paper_prints_none(self):
         without = {r.table for r in ALL if r.published is None}
         assert without == {"3", "figure2", "alpha", "invariance"}
         assert not printed("figure2") and not printed("alpha") and not printed("invariance")
-        assert {r.column for r in ALL if r.table == "3" and r.published is None} == {"Physics", "Flickr-shape", "Reddit-shape"}
+        assert {r.column for r in ALL if r.table == "3" and r.published is None} == {
+            "Physics",
+            "Flickr-shape",
+            "Reddit-shape",
+        }
 
     def test_the_published_score_of_ppi_is_marked_as_accuracy(self):
-        noted = {r.name for r in ALL if r.published and "accuracy of the 0/1 label table" in r.published.note}
+        noted = {
+            r.name
+            for r in ALL
+            if r.published and "accuracy of the 0/1 label table" in r.published.note
+        }
         assert noted == {"table2/PPI", "table10/PPI-concat", "table10/PPI-plain"}
 
     def test_cells_of_each_table(self):
-        counts = {"1": 8, "2": 7, "3": 30, "9": 32, "10": 14, "figure2": 12, "alpha": 28, "invariance": 8, "binarized": 2}
+        counts = {
+            "1": 8,
+            "2": 7,
+            "3": 30,
+            "9": 32,
+            "10": 14,
+            "figure2": 12,
+            "alpha": 28,
+            "invariance": 8,
+            "binarized": 2,
+        }
         assert Counter(r.table for r in ALL) == counts
 
 
@@ -128,7 +203,11 @@ class TestPublishedSettings:
     @pytest.mark.parametrize("place", range(8), ids=GRAPH_SETS)
     def test_table_5(self, place):
         name = GRAPH_SETS[place]
-        expected = {**METHOD, **TEXT["graph"], **{key: values[place] for key, values in TABLE_5.items()}}
+        expected = {
+            **METHOD,
+            **TEXT["graph"],
+            **{key: values[place] for key, values in TABLE_5.items()},
+        }
         settings = load_recipe(f"table1/{name}").paper
         assert {key: settings[key] for key in expected} == expected
         ours = 128 if name.startswith("RDT") else None
@@ -137,18 +216,38 @@ class TestPublishedSettings:
     @pytest.mark.parametrize("place", range(7), ids=NODE_SETS)
     def test_table_6(self, place):
         recipe = load_recipe(f"table2/{NODE_SETS[place]}")
-        expected = {**METHOD, **TEXT["node"], **{key: values[place] for key, values in TABLE_6.items()}}
+        expected = {
+            **METHOD,
+            **TEXT["node"],
+            **{key: values[place] for key, values in TABLE_6.items()},
+        }
         assert {key: recipe.paper[key] for key in expected} == expected
         assert recipe.evaluation.probe_epochs == PROBE_EPOCHS[place]
         assert recipe.evaluation.probe_weight_decay == PROBE_DECAY[place]
 
     def test_what_an_ablation_changes(self):
-        """Of the settings nothing but the question of its table, and the epochs where the budget alone is run."""
-        changed = {"3": {"batching", "nodes_per_step"}, "9": {"objective"}, "10": {"concat_input"}, "figure2": {"batch_size"}}
-        changed |= {"alpha": {"alpha"}, "invariance": {"invariance_on"}, "binarized": set(), "1": set(), "2": set()}
+        """Of the settings nothing but the question of its table, and the epochs where the budget
+        alone is run.
+        """
+        changed = {
+            "3": {"batching", "nodes_per_step"},
+            "9": {"objective"},
+            "10": {"concat_input"},
+            "figure2": {"batch_size"},
+        }
+        changed |= {
+            "alpha": {"alpha"},
+            "invariance": {"invariance_on"},
+            "binarized": set(),
+            "1": set(),
+            "2": set(),
+        }
         for recipe in ALL:
-            parent = load_recipe(f"table{1 if recipe.level == 'graph' else 2}/{recipe.dataset.removesuffix('-shape')}").paper
-            differs = {key for key in recipe.paper if recipe.paper[key] != parent.get(key)} - {"epochs"}
+            table = 1 if recipe.level == "graph" else 2
+            parent = load_recipe(f"table{table}/{recipe.dataset.removesuffix('-shape')}").paper
+            differs = {key for key in recipe.paper if recipe.paper[key] != parent.get(key)} - {
+                "epochs"
+            }
             assert differs <= changed[recipe.table], recipe.name
 
     def test_the_question_of_each_ablation(self):
@@ -160,17 +259,45 @@ class TestPublishedSettings:
             assert got[f"table10/{name}-concat"]["concat_input"] is True
             assert got[f"table10/{name}-plain"]["concat_input"] is False
         for name in TRANSDUCTIVE:
-            assert [got[f"alpha/{name}-{a}"]["alpha"] for a in (1, 2, 5, 10, 20, 50, 100)] == [1, 2, 5, 10, 20, 50, 100]
-            assert [got[f"invariance/{name}-{w}"]["invariance_on"] for w in ("masked", "all")] == ["masked", "all"]
+            assert [got[f"alpha/{name}-{a}"]["alpha"] for a in (1, 2, 5, 10, 20, 50, 100)] == [
+                1,
+                2,
+                5,
+                10,
+                20,
+                50,
+                100,
+            ]
+            assert [got[f"invariance/{name}-{w}"]["invariance_on"] for w in ("masked", "all")] == [
+                "masked",
+                "all",
+            ]
         for name in ("COLLAB", "RDT-B"):
-            assert [got[f"figure2/{name}-{b}"]["batch_size"] for b in (8, 16, 32, 64, 128, 256)] == [8, 16, 32, 64, 128, 256]
+            assert [
+                got[f"figure2/{name}-{b}"]["batch_size"] for b in (8, 16, 32, 64, 128, 256)
+            ] == [8, 16, 32, 64, 128, 256]
         for name in ("Flickr", "Reddit", "Physics", "Flickr-shape", "Reddit-shape"):
-            assert [got[f"table3/{name}-{size}"]["nodes_per_step"] for size in SIZES[:-1]] == [100, 1000, 2500, 5000, 10000]
-            assert [got[f"table3/{name}-{size}"]["batching"] for size in SIZES] == ["nodes"] * 5 + ["full"]
+            assert [got[f"table3/{name}-{size}"]["nodes_per_step"] for size in SIZES[:-1]] == [
+                100,
+                1000,
+                2500,
+                5000,
+                10000,
+            ]
+            assert [got[f"table3/{name}-{size}"]["batching"] for size in SIZES] == ["nodes"] * 5 + [
+                "full"
+            ]
 
     def test_what_the_released_scripts_do_differently(self):
-        differs = {name: load_recipe(name).released for name in NAMES if name.startswith(("table1/", "table2/"))}
-        extra = {name: {k: v for k, v in got.items() if k not in ("preset", "epochs")} for name, got in differs.items()}
+        differs = {
+            name: load_recipe(name).released
+            for name in NAMES
+            if name.startswith(("table1/", "table2/"))
+        }
+        extra = {
+            name: {k: v for k, v in got.items() if k not in ("preset", "epochs")}
+            for name, got in differs.items()
+        }
         assert {name: got for name, got in extra.items() if got} == {
             "table1/PROTEINS": {"lr": 1e-6},
             "table2/Physics": {"noise_std": 0.2},
@@ -188,24 +315,59 @@ class TestEveryRecipe:
             resolved = resolve(recipe.settings(), owner=recipe.name)
             assert type(resolved) is (GraphSettings if recipe.level == "graph" else NodeSettings)
             assert resolved.epochs == recipe.evaluation.epochs[-1]
-            # What no recipe says must stay what the paper's formulas need, whatever the defaults become.
-            preset = (resolved.loss_reduction, resolved.last_norm, resolved.output_activation, resolved.mask_rounding)
+            # What no recipe says must stay what the paper's formulas need, whatever the defaults
+            # become.
+            preset = (
+                resolved.loss_reduction,
+                resolved.last_norm,
+                resolved.output_activation,
+                resolved.mask_rounding,
+            )
             assert preset == ("sum", False, "none", "round"), recipe.name
-            assert (resolved.schedule, resolved.patience, resolved.symmetrize) == ("none", None, True), recipe.name
+            assert (resolved.schedule, resolved.patience, resolved.symmetrize) == (
+                "none",
+                None,
+                True,
+            ), recipe.name
             if "released" in recipe.rows:
                 released = resolve(recipe.released_settings(), owner=recipe.name)
-                assert (released.loss_reduction, released.last_norm, released.output_activation) == ("mean", True, "relu")
+                assert (
+                    released.loss_reduction,
+                    released.last_norm,
+                    released.output_activation,
+                ) == ("mean", True, "relu")
             assert resolve(recipe.default_settings(), owner=recipe.name).preset == "paper"
 
     def test_what_the_paper_leaves_out_is_ours(self, table):
-        added_by = {"alpha": {"alpha"}, "invariance": {"invariance_on"}, "9": {"alpha"}}  # values beside the printed ones
+        # Values beside the printed ones
+        added_by = {"alpha": {"alpha"}, "invariance": {"invariance_on"}, "9": {"alpha"}}
         for recipe in of_table(table):
-            printed = {*METHOD, *TEXT[recipe.level], *(TABLE_5 if recipe.level == "graph" else TABLE_6)}
+            printed = {
+                *METHOD,
+                *TEXT[recipe.level],
+                *(TABLE_5 if recipe.level == "graph" else TABLE_6),
+            }
             printed |= {"degree_cap"} if recipe.dataset in CAPS else set()
-            printed |= {"batching", "nodes_per_step"} if recipe.dataset.startswith(("Flickr", "Reddit")) else set()  # Table 3
+            # Table 3
+            printed |= (
+                {"batching", "nodes_per_step"}
+                if recipe.dataset.startswith(("Flickr", "Reddit"))
+                else set()
+            )
             printed |= {"probe_epochs", "probe_weight_decay"}
-            given = {*recipe.paper, *(f.name for f in dataclasses.fields(Evaluation) if getattr(recipe.evaluation, f.name) is not None)}
-            added = set() if recipe.line in ("alpha 2", "masked nodes", "MSE-Embed") else added_by.get(table, set())
+            given = {
+                *recipe.paper,
+                *(
+                    f.name
+                    for f in dataclasses.fields(Evaluation)
+                    if getattr(recipe.evaluation, f.name) is not None
+                ),
+            }
+            added = (
+                set()
+                if recipe.line in ("alpha 2", "masked nodes", "MSE-Embed")
+                else added_by.get(table, set())
+            )
             choices = {"protocol"} if recipe.protocol in ("folds", "splits") else set()
             choices |= {"binarize"} if recipe.dataset in ("CS", "Physics") else set()
             choices |= {"dataset"} if recipe.dataset.endswith("-shape") else set()
@@ -218,20 +380,32 @@ class TestEveryRecipe:
             chain = [raw(recipe.name)]
             while "extends" in chain[-1]:
                 chain.append(raw(chain[-1]["extends"]))
-            for part, got in (("settings", recipe.paper), ("ours", recipe.ours), ("released", recipe.released)):
+            for part, got in (
+                ("settings", recipe.paper),
+                ("ours", recipe.ours),
+                ("released", recipe.released),
+            ):
                 assert dict(ChainMap(*[each.get(part, {}) for each in chain])) == got
             top = ChainMap(*chain)
             for key in ("table", "column", "line", "dataset", "level", "protocol", "metric"):
                 assert getattr(recipe, key) == top[key]
-            assert recipe.rows == tuple(top["rows"]) and recipe.binarize == top.get("binarize", False)
-            assert recipe.published == (Published(**chain[0]["published"]) if "published" in chain[0] else None)
+            assert recipe.rows == tuple(top["rows"]) and recipe.binarize == top.get(
+                "binarize", False
+            )
+            assert recipe.published == (
+                Published(**chain[0]["published"]) if "published" in chain[0] else None
+            )
 
     def test_a_changed_value_gets_its_own_reason(self, table):
         """A child that changes what its parent marks as ours says again why."""
         for recipe in of_table(table):
             values = raw(recipe.name)
             changed = {*values.get("settings", {}), *({"binarize", "dataset"} & set(values))}
-            explained = set(load_recipe(values["extends"]).ours) if "extends" in values else changed & set(recipe.ours)
+            explained = (
+                set(load_recipe(values["extends"]).ours)
+                if "extends" in values
+                else changed & set(recipe.ours)
+            )
             assert changed & explained <= set(values.get("ours", {})), recipe.name
 
 
@@ -244,14 +418,25 @@ class TestPlan:
                 assert epochs == (budget,)
             else:
                 assert 4 <= len(epochs) <= (6 if recipe.level == "graph" else 7)
-                assert epochs[-1] <= (200 if recipe.level == "node" else 20 if recipe.dataset in ("COLLAB", "RDT-B", "DD") else 50)
+                assert epochs[-1] <= (
+                    200
+                    if recipe.level == "node"
+                    else 20
+                    if recipe.dataset in ("COLLAB", "RDT-B", "DD")
+                    else 50
+                )
 
     def test_rows(self):
         assert {r.rows for r in ALL if r.table == "1"} == {ROWS}
-        assert {r.rows for r in ALL if r.table in ("2", "binarized")} == {tuple(row for row in ROWS if row != "tuned")}
+        assert {r.rows for r in ALL if r.table in ("2", "binarized")} == {
+            tuple(row for row in ROWS if row != "tuned")
+        }
         others = {r.name: r.rows for r in ALL if r.table not in ("1", "2", "binarized")}
-        made_up = [others.pop(f"table3/{name}-all") for name in SHAPES]  # no main table has what needs no training of these
-        assert set(others.values()) == {("paper",)} and set(made_up) == {("raw", "propagated", "random", "paper")}
+        # No main table has what needs no training of these
+        made_up = [others.pop(f"table3/{name}-all") for name in SHAPES]
+        assert set(others.values()) == {("paper",)} and set(made_up) == {
+            ("raw", "propagated", "random", "paper")
+        }
 
     def test_protocols_and_metrics(self):
         got = {(r.dataset, r.protocol, r.metric) for r in ALL}
@@ -259,24 +444,49 @@ class TestPlan:
             *((name, "folds", "accuracy") for name in GRAPH_SETS),
             *((name, "splits", "accuracy") for name in TRANSDUCTIVE),
             ("PPI", "inductive-graphs", "micro-F1"),
-            *((name, "inductive", "micro-F1") for name in ("Flickr", "Reddit", "Flickr-shape", "Reddit-shape")),
+            *(
+                (name, "inductive", "micro-F1")
+                for name in ("Flickr", "Reddit", "Flickr-shape", "Reddit-shape")
+            ),
         }
         assert {r.name for r in ALL if r.binarize} == {"binarized/CS", "binarized/Physics"}
 
 
 class TestOrder:
     def test_tables_then_columns_then_lines(self):
-        assert [n for n in NAMES if n.startswith("table1/")] == [f"table1/{name}" for name in GRAPH_SETS]
-        assert [n for n in NAMES if n.startswith("table2/")] == [f"table2/{name}" for name in NODE_SETS]
+        assert [n for n in NAMES if n.startswith("table1/")] == [
+            f"table1/{name}" for name in GRAPH_SETS
+        ]
+        assert [n for n in NAMES if n.startswith("table2/")] == [
+            f"table2/{name}" for name in NODE_SETS
+        ]
         assert [n for n in NAMES if n.startswith("table9/")][:5] == [
             *(f"table9/NCI1-{way}" for way in TABLE_9),
             "table9/PROTEINS-mse-embed",
         ]
         columns = ["Flickr", "Reddit", "Physics", "Flickr-shape", "Reddit-shape"]
-        assert [n for n in NAMES if n.startswith("table3/")] == [f"table3/{c}-{size}" for c in columns for size in SIZES]
-        assert [n for n in NAMES if n.startswith("invariance/CS")] == ["invariance/CS-masked", "invariance/CS-all"]
-        assert [n for n in NAMES if n.startswith("table10/PPI")] == ["table10/PPI-concat", "table10/PPI-plain"]
-        folders = ["table1", "table2", "table3", "table9", "table10", "figure2", "alpha", "invariance", "binarized"]
+        assert [n for n in NAMES if n.startswith("table3/")] == [
+            f"table3/{c}-{size}" for c in columns for size in SIZES
+        ]
+        assert [n for n in NAMES if n.startswith("invariance/CS")] == [
+            "invariance/CS-masked",
+            "invariance/CS-all",
+        ]
+        assert [n for n in NAMES if n.startswith("table10/PPI")] == [
+            "table10/PPI-concat",
+            "table10/PPI-plain",
+        ]
+        folders = [
+            "table1",
+            "table2",
+            "table3",
+            "table9",
+            "table10",
+            "figure2",
+            "alpha",
+            "invariance",
+            "binarized",
+        ]
         assert list(dict.fromkeys(n.split("/")[0] for n in NAMES)) == folders
 
     @given(st.randoms(use_true_random=False))
@@ -295,8 +505,15 @@ class TestSettings:
     def test_released_are_the_papers_with_what_the_scripts_change(self):
         recipe = load_recipe("table1/PROTEINS")
         paper, released = to_mapping(recipe.settings()), to_mapping(recipe.released_settings())
-        assert {k: v for k, v in released.items() if paper[k] != v} == {"preset": "released", "epochs": 5, "lr": 1e-6}
+        assert {k: v for k, v in released.items() if paper[k] != v} == {
+            "preset": "released",
+            "epochs": 5,
+            "lr": 1e-6,
+        }
 
     def test_defaults_take_only_the_cap(self):
         assert to_mapping(load_recipe("table2/CS").default_settings()) == to_mapping(NodeSettings())
-        assert to_mapping(load_recipe("table1/IMDB-B").default_settings()) == {**to_mapping(GraphSettings()), "degree_cap": 64}
+        assert to_mapping(load_recipe("table1/IMDB-B").default_settings()) == {
+            **to_mapping(GraphSettings()),
+            "degree_cap": 64,
+        }

@@ -23,28 +23,58 @@ def write(folder: Path, text: str, name: str = "mine.toml") -> Path:
 
 class TestExtends:
     def test_by_hand(self, tmp_path):
-        mine = read_recipe(write(tmp_path, OWN + 'line = "wide"\n[settings]\nhidden_dim = 64\n[ours]\nhidden_dim = "Mine."\n'))
+        mine = read_recipe(
+            write(
+                tmp_path,
+                OWN + 'line = "wide"\n[settings]\nhidden_dim = 64\n[ours]\nhidden_dim = "Mine."\n',
+            )
+        )
         parent = load_recipe("table1/MUTAG")
         assert mine.paper == {**parent.paper, "hidden_dim": 64} and mine.paper["lr"] == 1e-5
         assert mine.ours == {**parent.ours, "hidden_dim": "Mine."}
-        changed = {"name": "mine", "table": "own", "line": "wide", "paper": mine.paper, "ours": mine.ours, "published": None}
+        changed = {
+            "name": "mine",
+            "table": "own",
+            "line": "wide",
+            "paper": mine.paper,
+            "ours": mine.ours,
+            "published": None,
+        }
         assert mine == dataclasses.replace(parent, **changed)
         assert parent == load_recipe("table1/MUTAG")
 
     def test_the_example_of_the_docs(self, tmp_path):
         page = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text(encoding="utf-8")
-        mine = read_recipe(write(tmp_path, page.split("## Your own")[1].split("```toml\n")[1].split("```")[0]))
-        assert (mine.line, mine.settings().hidden_dim, mine.ours["hidden_dim"]) == ("LaGraph, width 64", 64, "Twice the paper's width.")
+        mine = read_recipe(
+            write(tmp_path, page.split("## Your own")[1].split("```toml\n")[1].split("```")[0])
+        )
+        assert (mine.line, mine.settings().hidden_dim, mine.ours["hidden_dim"]) == (
+            "LaGraph, width 64",
+            64,
+            "Twice the paper's width.",
+        )
 
     def test_a_chain_of_own_files(self, tmp_path):
-        write(tmp_path, OWN + "[settings]\nalpha = 3\nlr = 0.5\n[published]\nmean = 50\nsource = 'here'\n", "base.toml")
+        write(
+            tmp_path,
+            OWN + "[settings]\nalpha = 3\nlr = 0.5\n[published]\nmean = 50\nsource = 'here'\n",
+            "base.toml",
+        )
         mine = read_recipe(str(write(tmp_path, 'extends = "base.toml"\n[settings]\nlr = 0.25\n')))
         assert (mine.paper["alpha"], mine.paper["lr"], mine.paper["mask_ratio"]) == (3, 0.25, 0.05)
-        assert mine.published is None and read_recipe(tmp_path / "base.toml").published == Published(50, "here")
+        assert mine.published is None and read_recipe(
+            tmp_path / "base.toml"
+        ).published == Published(50, "here")
 
-    @given(values=st.fixed_dictionaries({}, optional={k: st.floats(0.01, 1) for k in ("alpha", "lr", "mask_ratio", "noise_std")}))
+    @given(
+        values=st.fixed_dictionaries(
+            {}, optional={k: st.floats(0.01, 1) for k in ("alpha", "lr", "mask_ratio", "noise_std")}
+        )
+    )
     def test_what_is_given_wins_and_the_rest_is_inherited(self, values, tmp_path_factory):
-        text = OWN + "[settings]\n" + "".join(f"{key} = {value!r}\n" for key, value in values.items())
+        text = (
+            OWN + "[settings]\n" + "".join(f"{key} = {value!r}\n" for key, value in values.items())
+        )
         mine = read_recipe(write(tmp_path_factory.mktemp("own"), text))
         assert mine.paper == {**load_recipe("table1/MUTAG").paper, **values}
 
@@ -52,11 +82,17 @@ class TestExtends:
         write(tmp_path, 'extends = "a.toml"\n', "b.toml")
         with pytest.raises(ConfigError) as error:
             read_recipe(write(tmp_path, 'extends = "b.toml"\n', "a.toml"))
-        assert str(error.value) == "Recipes must not extend each other in a circle: a.toml -> b.toml -> a.toml. Leave out one 'extends'."
+        assert (
+            str(error.value)
+            == "Recipes must not extend each other in a circle: a.toml -> b.toml -> a.toml. Leave"
+            " out one 'extends'."
+        )
         with pytest.raises(ConfigError, match=r"in a circle: c\.toml -> c\.toml\."):
             read_recipe(write(tmp_path, 'extends = "c.toml"\n', "c.toml"))
 
-    @pytest.mark.parametrize("parent", ["../x", "../x.toml", "sub/x.toml", "/etc/hosts.toml", "", ".toml"])
+    @pytest.mark.parametrize(
+        "parent", ["../x", "../x.toml", "sub/x.toml", "/etc/hosts.toml", "", ".toml"]
+    )
     def test_is_no_path(self, tmp_path, parent):
         write(tmp_path, OWN, "x.toml")
         (tmp_path / "sub").mkdir()
@@ -68,7 +104,11 @@ class TestExtends:
     def test_is_a_name(self, tmp_path):
         with pytest.raises(ConfigError) as error:
             read_recipe(write(tmp_path, "extends = 1\n"))
-        assert str(error.value) == "The 'extends' parameter of recipe 'mine' must be the name of a recipe. Got 1 instead."
+        assert (
+            str(error.value)
+            == "The 'extends' parameter of recipe 'mine' must be the name of a recipe. Got 1"
+            " instead."
+        )
 
 
 class TestFailures:
@@ -92,44 +132,86 @@ class TestFailures:
         with pytest.raises(ConfigError, match=r"^.*mine\.toml is not valid TOML: Invalid value"):
             read_recipe(write(tmp_path, "a = \n"))
         (tmp_path / "mine.toml").write_bytes(b"a = '\xff'")
-        with pytest.raises(ConfigError, match=r"^.*mine\.toml is not valid TOML: 'utf-8' codec can't decode"):
+        with pytest.raises(
+            ConfigError, match=r"^.*mine\.toml is not valid TOML: 'utf-8' codec can't decode"
+        ):
             read_recipe(tmp_path / "mine.toml")
-        with pytest.raises(ConfigError, match=r"^Cannot read .*none\.toml: No such file or directory\.$"):
+        with pytest.raises(
+            ConfigError, match=r"^Cannot read .*none\.toml: No such file or directory\.$"
+        ):
             read_recipe(tmp_path / "none.toml")
 
     def test_missing_keys(self, tmp_path):
         with pytest.raises(ConfigError) as error:
             read_recipe(write(tmp_path, 'table = "own"\n'))
-        assert str(error.value) == (
-            "Missing in recipe 'mine': 'column', 'line', 'dataset', 'level', 'protocol', 'metric', 'rows', 'settings', 'evaluation'. "
-            "Give it there, or extend a recipe that has it."
+        assert (
+            str(error.value)
+            == "Missing in recipe 'mine': 'column', 'line', 'dataset', 'level', 'protocol',"
+            " 'metric', 'rows', 'settings', 'evaluation'. Give it there, or extend a recipe that"
+            " has it."
         )
 
     def test_an_unknown_data_set(self, tmp_path):
         with pytest.raises(
-            ConfigError, match=r"^The data set of recipe 'mine' is not known\. .* Known are NCI1, .* Did you mean 'MUTAG'\?$"
+            ConfigError,
+            match=(
+                r"^The data set of recipe 'mine' is not known\. .* Known are NCI1, .* Did you mean"
+                r" 'MUTAG'\?$"
+            ),
         ):
             read_recipe(write(tmp_path, OWN + 'dataset = "MUTAGG"\n'))
 
     def test_ours_is_about_what_the_recipe_gives(self, tmp_path):
-        with pytest.raises(ConfigError, match=r"^Unknown key 'last_norm' in \[ours\] of recipe 'mine'\. Known keys: activation, alpha, "):
-            read_recipe(write(tmp_path, OWN + "[ours]\nlast_norm = 'A setting, but not given here.'\n"))
+        with pytest.raises(
+            ConfigError,
+            match=(
+                r"^Unknown key 'last_norm' in \[ours\] of recipe 'mine'\. Known keys: activation,"
+                r" alpha, "
+            ),
+        ):
+            read_recipe(
+                write(tmp_path, OWN + "[ours]\nlast_norm = 'A setting, but not given here.'\n")
+            )
 
     @pytest.mark.parametrize(
         ("text", "message"),
         [
             ('colum = "x"', "Unknown key 'colum' in recipe 'mine'. Did you mean 'column'?"),
             ("[setings]", "Unknown key 'setings' in recipe 'mine'. Did you mean 'settings'?"),
-            ("[settings]\nlrr = 1", "Unknown setting 'lrr' in [settings] of recipe 'mine'. Did you mean 'lr'?"),
-            ("[released]\nepoch = 1", "Unknown setting 'epoch' in [released] of recipe 'mine'. Did you mean 'epochs'?"),
-            ("[settings]\nbatching = 'full'", "Unknown setting 'batching' in [settings] of recipe 'mine'. Did you mean 'batch_size'?"),
-            ("[published]\nmeen = 1", "Unknown key 'meen' in [published] of recipe 'mine'. Did you mean 'mean'?"),
+            (
+                "[settings]\nlrr = 1",
+                "Unknown setting 'lrr' in [settings] of recipe 'mine'. Did you mean 'lr'?",
+            ),
+            (
+                "[released]\nepoch = 1",
+                "Unknown setting 'epoch' in [released] of recipe 'mine'. Did you mean 'epochs'?",
+            ),
+            (
+                "[settings]\nbatching = 'full'",
+                (
+                    "Unknown setting 'batching' in [settings] of recipe 'mine'. Did you mean"
+                    " 'batch_size'?"
+                ),
+            ),
+            (
+                "[published]\nmeen = 1",
+                "Unknown key 'meen' in [published] of recipe 'mine'. Did you mean 'mean'?",
+            ),
             (
                 "[evaluation]\nprobe_epochs = 3",
-                "Unknown key 'probe_epochs' in [evaluation] of recipe 'mine'. Did you mean 'epochs'?",
+                (
+                    "Unknown key 'probe_epochs' in [evaluation] of recipe 'mine'. Did you mean"
+                    " 'epochs'?"
+                ),
             ),
-            ("[evaluation]\nxyz = 3", "Unknown key 'xyz' in [evaluation] of recipe 'mine'. Known keys: budget, epochs."),
-            ("[ours]\nlrx = 'Why.'", "Unknown key 'lrx' in [ours] of recipe 'mine'. Did you mean 'lr'?"),
+            (
+                "[evaluation]\nxyz = 3",
+                "Unknown key 'xyz' in [evaluation] of recipe 'mine'. Known keys: budget, epochs.",
+            ),
+            (
+                "[ours]\nlrx = 'Why.'",
+                "Unknown key 'lrx' in [ours] of recipe 'mine'. Did you mean 'lr'?",
+            ),
         ],
     )
     def test_unknown_keys(self, tmp_path, text, message):
@@ -140,93 +222,195 @@ class TestFailures:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("line = 3", "The 'line' parameter of recipe 'mine' must be text that is not empty. Got 3 instead."),
-            ('table = "4"', f"The 'table' parameter of recipe 'mine' must be one of {TABLES}. Got '4' instead."),
-            ('line = " "', "The 'line' parameter of recipe 'mine' must be text that is not empty. Got ' ' instead."),
+            (
+                "line = 3",
+                (
+                    "The 'line' parameter of recipe 'mine' must be text that is not empty. Got 3"
+                    " instead."
+                ),
+            ),
+            (
+                'table = "4"',
+                f"The 'table' parameter of recipe 'mine' must be one of {TABLES}. Got '4' instead.",
+            ),
+            (
+                'line = " "',
+                (
+                    "The 'line' parameter of recipe 'mine' must be text that is not empty. Got ' '"
+                    " instead."
+                ),
+            ),
             (
                 'metric = "auc"',
-                "The 'metric' parameter of recipe 'mine' must be one of ('accuracy', 'micro-F1'). Got 'auc' instead.",
+                (
+                    "The 'metric' parameter of recipe 'mine' must be one of ('accuracy',"
+                    " 'micro-F1'). Got 'auc' instead."
+                ),
             ),
-            ('level = "edge"', "The 'level' parameter of recipe 'mine' must be one of ('graph', 'node'). Got 'edge' instead."),
+            (
+                'level = "edge"',
+                (
+                    "The 'level' parameter of recipe 'mine' must be one of ('graph', 'node'). Got"
+                    " 'edge' instead."
+                ),
+            ),
             (
                 'protocol = "splits"',
-                "The 'protocol' parameter of recipe 'mine', whose data set is MUTAG, must be one of ('folds',). Got 'splits' instead.",
+                (
+                    "The 'protocol' parameter of recipe 'mine', whose data set is MUTAG, must be"
+                    " one of ('folds',). Got 'splits' instead."
+                ),
             ),
             (
                 'protocol = "loo"',
-                "The 'protocol' parameter of recipe 'mine' must be one of ('folds', 'splits', 'inductive', 'inductive-graphs'). "
-                "Got 'loo' instead.",
+                (
+                    "The 'protocol' parameter of recipe 'mine' must be one of ('folds', 'splits',"
+                    " 'inductive', 'inductive-graphs'). Got 'loo' instead."
+                ),
             ),
-            ('dataset = "CS"', "The 'level' parameter of recipe 'mine' must be 'node' for the data set CS. Got 'graph' instead."),
-            ("binarize = 1", "The 'binarize' parameter of recipe 'mine' must be true or false. Got 1 instead."),
+            (
+                'dataset = "CS"',
+                (
+                    "The 'level' parameter of recipe 'mine' must be 'node' for the data set CS. Got"
+                    " 'graph' instead."
+                ),
+            ),
+            (
+                "binarize = 1",
+                "The 'binarize' parameter of recipe 'mine' must be true or false. Got 1 instead.",
+            ),
             (
                 'rows = ["paper", "papers"]',
-                f"The 'rows' parameter of recipe 'mine' must be a list of different names out of {ROWS}. Got ['paper', 'papers'] instead.",
+                (
+                    "The 'rows' parameter of recipe 'mine' must be a list of different names out"
+                    f" of {ROWS}. Got ['paper', 'papers'] instead."
+                ),
             ),
             (
                 'rows = ["raw", "raw"]',
-                f"The 'rows' parameter of recipe 'mine' must be a list of different names out of {ROWS}. Got ['raw', 'raw'] instead.",
+                (
+                    "The 'rows' parameter of recipe 'mine' must be a list of different names out"
+                    f" of {ROWS}. Got ['raw', 'raw'] instead."
+                ),
             ),
-            ("rows = []", f"The 'rows' parameter of recipe 'mine' must be a list of different names out of {ROWS}. Got [] instead."),
+            (
+                "rows = []",
+                (
+                    "The 'rows' parameter of recipe 'mine' must be a list of different names out"
+                    f" of {ROWS}. Got [] instead."
+                ),
+            ),
             (
                 'rows = "paper"',
-                f"The 'rows' parameter of recipe 'mine' must be a list of different names out of {ROWS}. Got 'paper' instead.",
+                (
+                    "The 'rows' parameter of recipe 'mine' must be a list of different names out"
+                    f" of {ROWS}. Got 'paper' instead."
+                ),
             ),
-            ("settings = 3", "The 'settings' parameter of recipe 'mine' must be a table [settings]. Got 3 instead."),
+            (
+                "settings = 3",
+                (
+                    "The 'settings' parameter of recipe 'mine' must be a table [settings]. Got 3"
+                    " instead."
+                ),
+            ),
             (
                 "[settings]\nalpha = 'x'",
-                "The 'alpha' parameter of [settings] of recipe 'mine' must be a float in the range [0, inf). Got 'x' instead.",
+                (
+                    "The 'alpha' parameter of [settings] of recipe 'mine' must be a float in the"
+                    " range [0, inf). Got 'x' instead."
+                ),
             ),
             (
                 "[settings]\nepochs = 7",
-                "The 'epochs' parameter of [settings] of recipe 'mine' must be the last of its evaluation epochs, 50. Got 7 instead.",
+                (
+                    "The 'epochs' parameter of [settings] of recipe 'mine' must be the last of its"
+                    " evaluation epochs, 50. Got 7 instead."
+                ),
             ),
             (
                 "[settings]\nobjective = 'ce-embed'",
-                "objective='ce-embed' of [released] of recipe 'mine' needs output_activation='none': its outputs are logits.",
+                (
+                    "objective='ce-embed' of [released] of recipe 'mine' needs"
+                    " output_activation='none': its outputs are logits."
+                ),
             ),
             (
                 "[settings]\nrandom_state = 1",
-                "The setting 'random_state' has no place in [settings] of recipe 'mine': it is given when the recipe is run.",
+                (
+                    "The setting 'random_state' has no place in [settings] of recipe 'mine': it is"
+                    " given when the recipe is run."
+                ),
             ),
             (
                 "[released]\ndevice = 'cpu'",
-                "The setting 'device' has no place in [released] of recipe 'mine': it is given when the recipe is run.",
+                (
+                    "The setting 'device' has no place in [released] of recipe 'mine': it is given"
+                    " when the recipe is run."
+                ),
             ),
-            ("[ours]\nlr = 1", "The 'lr' parameter of [ours] of recipe 'mine' must be text that is not empty. Got 1 instead."),
+            (
+                "[ours]\nlr = 1",
+                (
+                    "The 'lr' parameter of [ours] of recipe 'mine' must be text that is not empty."
+                    " Got 1 instead."
+                ),
+            ),
             (
                 "[evaluation]\nepochs = [1, 50, 10]",
-                "The 'epochs' parameter of [evaluation] of recipe 'mine' must be a list of one or more ascending ints of at least 0. "
-                "Got [1, 50, 10] instead.",
+                (
+                    "The 'epochs' parameter of [evaluation] of recipe 'mine' must be a list of one"
+                    " or more ascending ints of at least 0. Got [1, 50, 10] instead."
+                ),
             ),
             (
                 "[evaluation]\nepochs = [true]",
-                "The 'epochs' parameter of [evaluation] of recipe 'mine' must be a list of one or more ascending ints of at least 0. "
-                "Got [True] instead.",
+                (
+                    "The 'epochs' parameter of [evaluation] of recipe 'mine' must be a list of one"
+                    " or more ascending ints of at least 0. Got [True] instead."
+                ),
             ),
             (
                 "[evaluation]\nbudget = 7",
-                "The 'budget' parameter of [evaluation] of recipe 'mine' must be one of its epochs, [1, 2, 5, 10, 20, 50]. Got 7 instead.",
+                (
+                    "The 'budget' parameter of [evaluation] of recipe 'mine' must be one of its"
+                    " epochs, [1, 2, 5, 10, 20, 50]. Got 7 instead."
+                ),
             ),
             (
                 "[evaluation]\nbudget = 5.0",
-                "The 'budget' parameter of [evaluation] of recipe 'mine' must be an int from 0. Got 5.0 instead.",
+                (
+                    "The 'budget' parameter of [evaluation] of recipe 'mine' must be an int from 0."
+                    " Got 5.0 instead."
+                ),
             ),
             (
                 "[published]\nmean = 1",
-                "Missing in [published] of recipe 'mine': 'source'. Give it there: a printed number is not inherited.",
+                (
+                    "Missing in [published] of recipe 'mine': 'source'. Give it there: a printed"
+                    " number is not inherited."
+                ),
             ),
             (
                 "[published]\nsource = 'x'\nmean = 101",
-                "The 'mean' parameter of [published] of recipe 'mine' must be a number from 0 to 100. Got 101 instead.",
+                (
+                    "The 'mean' parameter of [published] of recipe 'mine' must be a number from 0"
+                    " to 100. Got 101 instead."
+                ),
             ),
             (
                 "[published]\nsource = 'x'\nmean = nan",
-                "The 'mean' parameter of [published] of recipe 'mine' must be a number from 0 to 100. Got nan instead.",
+                (
+                    "The 'mean' parameter of [published] of recipe 'mine' must be a number from 0"
+                    " to 100. Got nan instead."
+                ),
             ),
             (
                 "[published]\nsource = 'x'\nmean = 1\nruns = true",
-                "The 'runs' parameter of [published] of recipe 'mine' must be an int from 1. Got True instead.",
+                (
+                    "The 'runs' parameter of [published] of recipe 'mine' must be an int from 1."
+                    " Got True instead."
+                ),
             ),
         ],
     )

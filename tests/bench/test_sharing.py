@@ -69,11 +69,16 @@ def measured_rows(material: Material, *cells: tuple[Recipe, str]) -> list[dict[s
 class TestSharing:
     def test_ablations_of_the_representation_train_and_probe_nothing_anew(self, materials, work):
         """They also keep the representation of their recipe, and have the linear probe alone."""
-        cells = [(tiny(name), "paper") for name in (NODE, "table10/Photo-concat", "table10/Photo-plain")]
+        cells = [
+            (tiny(name), "paper") for name in (NODE, "table10/Photo-concat", "table10/Photo-plain")
+        ]
         main, concat, plain = measured_rows(materials[NODE], *cells)
         assert work == {
-            "trained": [[1, 3, 6]], "linear": named((1, 3, 6), (PLAIN, CONCAT)), "svm": [], "adam": named((1, 3, 6), (CONCAT,))
-        }  # fmt: skip
+            "trained": [[1, 3, 6]],
+            "linear": named((1, 3, 6), (PLAIN, CONCAT)),
+            "svm": [],
+            "adam": named((1, 3, 6), (CONCAT,)),
+        }
         assert list(concat) == list(plain) == ["linear/validation", "linear/fixed"]
         assert concat["linear/fixed"] == main["linear/fixed"] != plain["linear/fixed"]
         for kind, results in ((CONCAT, concat), (PLAIN, plain)):
@@ -81,15 +86,22 @@ class TestSharing:
             assert results["linear/validation"] == probed(materials[NODE], several)
 
     def test_the_whole_cell(self, materials, work):
-        measured_rows(materials[GRAPH], *((tiny(GRAPH), row) for row in ("random", "paper", "defaults", "random", "paper")))
-        assert work["trained"] == [[0], [1, 3, 6], [3, 10], [0]]  # the last one is the start of the defaults
+        measured_rows(
+            materials[GRAPH],
+            *((tiny(GRAPH), row) for row in ("random", "paper", "defaults", "random", "paper")),
+        )
+        # The last one is the start of the defaults
+        assert work["trained"] == [[0], [1, 3, 6], [3, 10], [0]]
         assert work["svm"] == named((0, 1, 3, 6, 3, 10, 0), (PLAIN,))
 
     def test_other_settings_are_other_trainings(self, materials, work):
         recipe = tiny(NODE, rows=("paper",))
         other = dataclasses.replace(recipe, paper={**recipe.paper, "alpha": 5})
         first, second = measured_rows(materials[NODE], (recipe, "paper"), (other, "paper"))
-        assert work["trained"] == [[1, 3, 6]] * 2 and first["linear/fixed"].choices != second["linear/fixed"].choices
+        assert (
+            work["trained"] == [[1, 3, 6]] * 2
+            and first["linear/fixed"].choices != second["linear/fixed"].choices
+        )
 
     def test_settings_that_are_written_differently_are_the_same(self, materials, work):
         recipe = tiny(NODE, rows=("paper",))
@@ -99,10 +111,16 @@ class TestSharing:
 
     def test_another_budget_of_the_papers_probe_is_another_probe(self, materials, work):
         recipe = tiny(NODE)
-        longer = dataclasses.replace(recipe, evaluation=dataclasses.replace(recipe.evaluation, probe_epochs=40))
+        longer = dataclasses.replace(
+            recipe, evaluation=dataclasses.replace(recipe.evaluation, probe_epochs=40)
+        )
         first, second = measured_rows(materials[NODE], (recipe, "random"), (longer, "random"))
-        assert [r["paper-probe/validation"].choices[0].settings["epochs"] for r in (first, second)] == [15, 40]
-        assert first["linear/validation"] == second["linear/validation"] and work["linear"] == named([0], (PLAIN, CONCAT))
+        assert [
+            r["paper-probe/validation"].choices[0].settings["epochs"] for r in (first, second)
+        ] == [15, 40]
+        assert first["linear/validation"] == second["linear/validation"] and work[
+            "linear"
+        ] == named([0], (PLAIN, CONCAT))
 
     def test_with_a_schedule_the_number_of_epochs_matters(self, materials, work):
         recipe = tiny(NODE, rows=("paper",))
@@ -110,7 +128,10 @@ class TestSharing:
         evaluation = dataclasses.replace(recipe.evaluation, epochs=(1, 3))
         short = dataclasses.replace(long, paper={**long.paper, "epochs": 3}, evaluation=evaluation)
         first, second = measured_rows(materials[NODE], (long, "paper"), (short, "paper"))
-        assert work["trained"] == [[1, 3, 6], [1, 3]] and first["linear/fixed"] != second["linear/fixed"]
+        assert (
+            work["trained"] == [[1, 3, 6], [1, 3]]
+            and first["linear/fixed"] != second["linear/fixed"]
+        )
 
 
 def test_sparse_features_give_the_same_choices_to_every_row(materials):
@@ -119,7 +140,9 @@ def test_sparse_features_give_the_same_choices_to_every_row(materials):
     for row in ("raw", "propagated", "random"):
         one = measurement(made).row(tiny(NODE), row)[0]
         other = measurement(made, graph=sparse, seen=sparse).row(tiny(NODE), row)[0]
-        assert {name: r.scores for name, r in one.items()} == {name: pytest.approx(r.scores, abs=0.02) for name, r in other.items()}
+        assert {name: r.scores for name, r in one.items()} == {
+            name: pytest.approx(r.scores, abs=0.02) for name, r in other.items()
+        }
 
 
 def test_a_random_encoder_without_appended_features_is_fixed_without_them(materials):
@@ -141,7 +164,10 @@ def test_the_encoder_is_trained_on_the_training_part_and_embeds_everything(mater
     own = f"epoch 3, {CONCAT}"
     assert paper["linear/fixed"] == fixed(probed(made, {own: several[own]}))
     assert random["linear/validation"] == probed(made, candidates(made, recipe.paper, epochs=[0]))
-    assert paper["linear/validation"].metric == "micro-F1" and len(paper["linear/validation"].scores) == 1
+    assert (
+        paper["linear/validation"].metric == "micro-F1"
+        and len(paper["linear/validation"].scores) == 1
+    )
     expected = ["linear/validation", "linear/fixed", "paper-probe/validation"]
     assert list(paper) == list(random) == expected  # the paper's probe is for one class per node
 
@@ -153,6 +179,8 @@ def test_what_no_label_at_all_scores(materials):
     (raw,) = measured_rows(materials[PPI], (tiny(PPI), "raw"))
     truth = materials[PPI].labels[materials[PPI].splits[0].test]
     assert list(raw) == ["linear/validation", "zeros/fixed"]
-    assert raw["zeros/fixed"].scores == (0.0,) and raw["zeros/fixed"].others == {"accuracy": (pytest.approx(1 - truth.mean()),)}
+    assert raw["zeros/fixed"].scores == (0.0,) and raw["zeros/fixed"].others == {
+        "accuracy": (pytest.approx(1 - truth.mean()),)
+    }
     assert raw["zeros/fixed"].selection == "Nothing is chosen, and no label is ever given."
     assert raw["zeros/fixed"].splits == raw["linear/validation"].splits

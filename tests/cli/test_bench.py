@@ -39,7 +39,9 @@ def ledger(elsewhere) -> Path:
 
 
 def write_mutag(root: Path, *, num_graphs: int = 24) -> None:
-    """A small set in the place of MUTAG: triangles of one class, paths of three nodes of the other."""
+    """A small set in the place of MUTAG: triangles of one class, paths of three nodes of the
+    other.
+    """
     raw = root / "MUTAG" / "raw"
     raw.mkdir(parents=True)
     edges, nodes = [], range(3 * num_graphs)
@@ -60,8 +62,15 @@ def write_mutag(root: Path, *, num_graphs: int = 24) -> None:
 class TestList:
     def test_every_cell(self):
         code, out, err = run("bench", "list")
-        assert code == 0 and [recipe.name for recipe in recipes_of(None) if recipe.name not in out] == []
-        assert err == "note: there is no folder 'results' here, so nothing is measured; --results names another\n"
+        assert (
+            code == 0
+            and [recipe.name for recipe in recipes_of(None) if recipe.name not in out] == []
+        )
+        assert (
+            err
+            == "note: there is no folder 'results' here, so nothing is measured; --results names"
+            " another\n"
+        )
 
     def test_what_is_printed_at_hand_and_measured(self, ledger, elsewhere):
         write_mutag(elsewhere / "data")
@@ -70,50 +79,98 @@ class TestList:
         assert code == 0 and err == "" and out.count("table1/") == 8 and "table2/" not in out
         (line,) = [line for line in out.splitlines() if "table1/MUTAG" in line]
         # 5 of 7 seeds of raw count, 2 of paper, 2 of random; 5 of each of 7 rows are the goal
-        assert [part.strip() for part in line.strip("│").split("│")] == ["table1/MUTAG", "MUTAG", "90.2 ± 1.1", "yes", "9 of 35"]
+        assert [part.strip() for part in line.strip("│").split("│")] == [
+            "table1/MUTAG",
+            "MUTAG",
+            "90.2 ± 1.1",
+            "yes",
+            "9 of 35",
+        ]
 
     def test_json(self, ledger):
         code, out, _ = run("bench", "list", "--table", "2", "--json")
         found = json.loads(out)
-        assert code == 0 and [cell["cell"] for cell in found["cells"]] == [recipe.name for recipe in recipes_of("2")]
+        assert code == 0 and [cell["cell"] for cell in found["cells"]] == [
+            recipe.name for recipe in recipes_of("2")
+        ]
         cell = found["cells"][0]
         # raw and propagated features know no seed where splits do not
-        assert (cell["published"], cell["spread"], cell["at_hand"], cell["measured"], cell["goal"]) == (88.0, 0.3, False, 0, 22)
-        assert set(cell["seeds_by_row"]) == {"raw", "propagated", "random", "paper", "released", "defaults"}
+        assert (
+            cell["published"],
+            cell["spread"],
+            cell["at_hand"],
+            cell["measured"],
+            cell["goal"],
+        ) == (88.0, 0.3, False, 0, 22)
+        assert set(cell["seeds_by_row"]) == {
+            "raw",
+            "propagated",
+            "random",
+            "paper",
+            "released",
+            "defaults",
+        }
 
     def test_where_nothing_is_printed(self):
         out = json.loads(run("bench", "list", "--table", "alpha", "--json", "--quiet")[1])
-        assert {(cell["published"], cell["published_text"], cell["goal"]) for cell in out["cells"]} == {(None, "none", 5)}
+        assert {
+            (cell["published"], cell["published_text"], cell["goal"]) for cell in out["cells"]
+        } == {(None, "none", 5)}
 
     def test_failures(self):
-        assert "The '--table' parameter of bench list must be one of ('1', " in fails("bench", "list", "--table", "4")
-        assert fails("bench", "list", "--results", "nowhere") == (
-            "error: There is no folder nowhere. Give the folder of the records by --results.\n"
+        assert "The '--table' parameter of bench list must be one of ('1', " in fails(
+            "bench", "list", "--table", "4"
+        )
+        assert (
+            fails("bench", "list", "--results", "nowhere")
+            == "error: There is no folder nowhere. Give the folder of the records by --results.\n"
         )
 
 
 class TestTable:
     def test_markdown_as_it_is(self, ledger):
         code, out, err = run("bench", "table", "9")
-        made = make_table("9", read_ledger(ledger), absent=[recipe.dataset for recipe in recipes_of(None) if recipe.dataset != "MUTAG"])
+        made = make_table(
+            "9",
+            read_ledger(ledger),
+            absent=[recipe.dataset for recipe in recipes_of(None) if recipe.dataset != "MUTAG"],
+        )
         assert (code, out, err) == (0, markdown(made) + "\n", "")
         assert "79.9 published / data not at hand" in out
-        assert "90.1 published / not measured" in out  # other cells of MUTAG are measured: somebody has the data
+        # Other cells of MUTAG are measured: somebody has the data
+        assert "90.1 published / not measured" in out
 
     def test_measured_numbers(self, ledger, elsewhere):
         write_mutag(elsewhere / "data")
         out = run("bench", "table", "1", "--data", elsewhere / "data")[1]
-        (line,) = [line for line in out.splitlines() if line.startswith("| LaGraph as in the paper, fixed epochs |")]
+        (line,) = [
+            line
+            for line in out.splitlines()
+            if line.startswith("| LaGraph as in the paper, fixed epochs |")
+        ]
         assert line.split(" | ")[4] == "67.5 ± 5.0"
-        assert "| raw features | data not at hand | data not at hand | data not at hand | not measured |" in out
+        assert (
+            "| raw features | data not at hand | data not at hand | data not at hand | not"
+            " measured |" in out
+        )
 
     def test_formats_by_option_or_by_ending(self, ledger, elsewhere):
         out = run("bench", "table", "1", "--format", "csv")[1]
         cells = {(r["block"], r["line"], r["column"]): r for r in csv.DictReader(io.StringIO(out))}
-        assert cells["Linear SVM", "LaGraph as in the paper, chosen on validation", "MUTAG"]["mean"] == "80.0"
+        assert (
+            cells["Linear SVM", "LaGraph as in the paper, chosen on validation", "MUTAG"]["mean"]
+            == "80.0"
+        )
         code, said, _ = run("bench", "table", "1", "--out", "one.html")
-        assert code == 0 and said == "Table 1: graph classification (accuracy in %): written to one.html\n"
-        made = make_table("1", read_ledger(ledger), absent=[recipe.dataset for recipe in recipes_of(None) if recipe.dataset != "MUTAG"])
+        assert (
+            code == 0
+            and said == "Table 1: graph classification (accuracy in %): written to one.html\n"
+        )
+        made = make_table(
+            "1",
+            read_ledger(ledger),
+            absent=[recipe.dataset for recipe in recipes_of(None) if recipe.dataset != "MUTAG"],
+        )
         assert Path("one.html").read_text() == html_page(made) + "\n"
         run("bench", "table", "1", "--out", "one.txt")
         assert Path("one.txt").read_text() == markdown(made) + "\n"
@@ -124,9 +181,13 @@ class TestTable:
         assert [cell["mean"] for cell in found["cells"] if cell["state"] == "paired"] == [12.5]
 
     def test_failures(self, ledger):
-        assert fails("bench", "table", "4").startswith("error: The 'table' parameter of bench must be one of ('1', '2',")
-        assert fails("bench", "table", "1", "--format", "pdf") == (
-            "error: The '--format' parameter of bench table must be one of ('md', 'csv', 'html'). Got 'pdf' instead.\n"
+        assert fails("bench", "table", "4").startswith(
+            "error: The 'table' parameter of bench must be one of ('1', '2',"
+        )
+        assert (
+            fails("bench", "table", "1", "--format", "pdf")
+            == "error: The '--format' parameter of bench table must be one of ('md', 'csv',"
+            " 'html'). Got 'pdf' instead.\n"
         )
         Path("one.md").write_text("mine")
         assert "one.md exists already." in fails("bench", "table", "1", "--out", "one.md")
@@ -134,12 +195,22 @@ class TestTable:
         assert run("bench", "table", "1", "--out", "one.md", "--overwrite")[0] == 0
         assert Path("one.md").read_text().startswith("**Table 1")
 
-    @pytest.mark.parametrize("damage", [lambda text: text[: len(text) // 2], lambda text: "", lambda text: text.replace("0.8", "80")])
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda text: text[: len(text) // 2],
+            lambda text: "",
+            lambda text: text.replace("0.8", "80"),
+        ],
+    )
     def test_a_damaged_record(self, ledger, damage):
         path = ledger / "table1" / "MUTAG" / "paper-0.json"
         path.write_text(damage(path.read_text()))
         message = fails("bench", "table", "1")
-        assert message.startswith("error: ") and "paper-0.json is not a record of the ledger (" in message
+        assert (
+            message.startswith("error: ")
+            and "paper-0.json is not a record of the ledger (" in message
+        )
         assert message.endswith("Delete it and run its cell again.\n")
         assert "paper-0.json is not a record" in fails("bench", "list")
         code, _, err = run("bench", "table", "1", "--debug")
@@ -150,35 +221,71 @@ class TestCompare:
     def test_in_words(self, ledger):
         code, out, err = run("bench", "compare", "table1/MUTAG", "paper", "random")
         assert (code, err) == (0, "")
-        lines = [[part.strip() for part in line.strip("│").split("│")] for line in out.splitlines() if line.startswith("│")]
+        lines = [
+            [part.strip() for part in line.strip("│").split("│")]
+            for line in out.splitlines()
+            if line.startswith("│")
+        ]
         assert lines == [["0", "85.00", "70.00", "+15.00"], ["1", "75.00", "65.00", "+10.00"]]
         difference, words = out.splitlines()[-2:]
-        # splits of their own: seeds differ by 15 and 10 points, so that the mean's error is 2.5, times 12.706 (t, 1 degree of freedom)
-        assert difference == (
-            "table1/MUTAG:paper minus table1/MUTAG:random: +12.50 points, 95 % interval [-19.27, +44.27], 2 seeds x 2 splits, paired."
+        # splits of their own: seeds differ by 15 and 10 points, so that the mean's error is 2.5,
+        # times 12.706 (t, 1 degree of freedom)
+        assert (
+            difference
+            == "table1/MUTAG:paper minus table1/MUTAG:random: +12.50 points, 95 % interval [-19.27,"
+            " +44.27], 2 seeds x 2 splits, paired."
         )
-        assert words == "The interval includes 0: it is not shown which of table1/MUTAG:paper and table1/MUTAG:random scores higher."
+        assert (
+            words == "The interval includes 0: it is not shown which of table1/MUTAG:paper and"
+            " table1/MUTAG:random scores higher."
+        )
 
     def test_across_cells_and_with_seeds_left_out(self, ledger):
         measure(ledger, "table9/MUTAG-ce-embed", "paper", {NAME: [*SECOND, [0.5, 0.5]]})
-        code, out, err = run("bench", "compare", "table1/MUTAG:paper", "table9/MUTAG-ce-embed:paper", "--json")
+        code, out, err = run(
+            "bench", "compare", "table1/MUTAG:paper", "table9/MUTAG-ce-embed:paper", "--json"
+        )
         found = json.loads(out)
-        assert code == 0 and err == "note: left out: seeds that only one of the two was measured with, 2\n"
-        assert found["difference"]["mean"] == pytest.approx(12.5) and found["seeds"] == [0, 1] and found["left_out"] == [2]
+        assert (
+            code == 0
+            and err == "note: left out: seeds that only one of the two was measured with, 2\n"
+        )
+        assert (
+            found["difference"]["mean"] == pytest.approx(12.5)
+            and found["seeds"] == [0, 1]
+            and found["left_out"] == [2]
+        )
         assert (found["splits"], found["metric"], found["excludes_zero"]) == (2, "accuracy", False)
-        assert found["first_means"] == pytest.approx([85, 75]) and found["second_means"] == pytest.approx([70, 65])
+        assert found["first_means"] == pytest.approx([85, 75]) and found[
+            "second_means"
+        ] == pytest.approx([70, 65])
 
     def test_another_result(self, ledger):
         measure(ledger, "table1/MUTAG", "defaults", {"linear/fixed": [[0.9, 0.9], [0.9, 0.9]]})
-        out = run("bench", "compare", "table1/MUTAG", "defaults", "paper", "--result", "linear/fixed", "--json")[1]
+        out = run(
+            "bench",
+            "compare",
+            "table1/MUTAG",
+            "defaults",
+            "paper",
+            "--result",
+            "linear/fixed",
+            "--json",
+        )[1]
         assert json.loads(out)["difference"]["mean"] == pytest.approx(22.5)
 
     def test_one_score_gives_no_interval(self, elsewhere):
         for row in ("paper", "random"):
             measure(elsewhere / "own", "table1/MUTAG", row, {NAME: [[0.5]]})
-        code, out, _ = run("bench", "compare", "table1/MUTAG", "paper", "random", "--results", "own")
-        assert code == 0 and "+0.00 points, 95 % interval (no interval), 1 seed x 1 split, paired." in out
-        assert json.loads(run("bench", "compare", "table1/MUTAG", "paper", "random", "--results", "own", "--json")[1])["difference"] == {
+        code, out, _ = run(
+            "bench", "compare", "table1/MUTAG", "paper", "random", "--results", "own"
+        )
+        assert (
+            code == 0
+            and "+0.00 points, 95 % interval (no interval), 1 seed x 1 split, paired." in out
+        )
+        words = ["bench", "compare", "table1/MUTAG", "paper", "random", "--results", "own"]
+        assert json.loads(run(*words, "--json")[1])["difference"] == {
             "mean": 0.0, "low": None, "high": None, "std_splits": None, "std_seeds": None
         }  # fmt: skip
 
@@ -187,7 +294,9 @@ class TestCompare:
         assert "There is no recipe 'table1/MUTAK'. Did you mean 'table1/MUTAG'?" in fails(
             "bench", "compare", "table1/MUTAK", "raw", "paper"
         )
-        assert "'linear/validation' of table1/MUTAG:raw was not measured." in fails("bench", "compare", "table1/MUTAG", "paper", "raw")
+        assert "'linear/validation' of table1/MUTAG:raw was not measured." in fails(
+            "bench", "compare", "table1/MUTAG", "paper", "raw"
+        )
 
 
 class TestFill:
@@ -197,9 +306,15 @@ class TestFill:
         page, other = Path("page.md"), Path("other.md")
         page.write_text(self.PAGE)
         other.write_text("no table")
-        assert run("bench", "fill", page, other, "--check")[:2] == (1, "page.md: differs from the records\nother.md: as the records say\n")
+        assert run("bench", "fill", page, other, "--check")[:2] == (
+            1,
+            "page.md: differs from the records\nother.md: as the records say\n",
+        )
         assert page.read_text() == self.PAGE  # only checked
-        assert run("bench", "fill", page, other)[:2] == (0, "page.md: written anew\nother.md: as the records say\n")
+        assert run("bench", "fill", page, other)[:2] == (
+            0,
+            "page.md: written anew\nother.md: as the records say\n",
+        )
         assert "| alpha 5 | not measured | " in page.read_text() and other.read_text() == "no table"
         assert run("bench", "fill", page, other, "--check")[0] == 0
         measure(ledger, "alpha/CS-5", "paper", {"linear/fixed": FIRST})
@@ -210,33 +325,64 @@ class TestFill:
         good, bad = Path("good.md"), Path("bad.md")
         good.write_text(self.PAGE)
         bad.write_text("<!-- bench table alpha -->")
-        assert fails("bench", "fill", good, bad) == "error: '<!-- bench table alpha -->' has no '<!-- end -->' after it.\n"
+        assert (
+            fails("bench", "fill", good, bad)
+            == "error: '<!-- bench table alpha -->' has no '<!-- end -->' after it.\n"
+        )
         assert good.read_text() == self.PAGE
 
     def test_failures(self, elsewhere):
-        assert fails("bench", "fill", "page.md") == "error: There is no folder results. Give the folder of the records by --results.\n"
+        assert (
+            fails("bench", "fill", "page.md")
+            == "error: There is no folder results. Give the folder of the records by --results.\n"
+        )
         (elsewhere / "results").mkdir()
-        assert fails("bench", "fill", "page.md") == "error: Cannot read the page page.md: No such file or directory.\n"
+        assert (
+            fails("bench", "fill", "page.md")
+            == "error: Cannot read the page page.md: No such file or directory.\n"
+        )
         Path("page.md").write_bytes(b"\xff")
-        assert "Cannot read the page page.md: 'utf-8' codec can't decode" in fails("bench", "fill", "page.md")
+        assert "Cannot read the page page.md: 'utf-8' codec can't decode" in fails(
+            "bench", "fill", "page.md"
+        )
 
 
 class TestRun:
     def test_from_data_to_a_table(self, elsewhere):
         write_mutag(elsewhere / "data")
-        code, out, err = run("bench", "run", "table1/MUTAG", "table1/NCI1", "--rows", "raw", "--seeds", "0-1", "--device", "cpu")
+        code, out, err = run(
+            "bench",
+            "run",
+            "table1/MUTAG",
+            "table1/NCI1",
+            "--rows",
+            "raw",
+            "--seeds",
+            "0-1",
+            "--device",
+            "cpu",
+        )
         assert code == 0, err
-        assert out.splitlines()[-1] == "2 done, 0 skipped, 2 without data, 0 failed; data not at hand: NCI1"
+        assert (
+            out.splitlines()[-1]
+            == "2 done, 0 skipped, 2 without data, 0 failed; data not at hand: NCI1"
+        )
         assert [(r.cell, r.row, r.seed) for r in read_ledger(elsewhere / "results")] == [
             ("table1/MUTAG", "raw", 0),
             ("table1/MUTAG", "raw", 1),
         ]
         about = read_ledger(elsewhere / "results")[0].about
-        assert about["command"] == "graphlatent bench run table1/MUTAG table1/NCI1 --rows raw --seeds 0-1 --device cpu"
+        assert (
+            about["command"]
+            == "graphlatent bench run table1/MUTAG table1/NCI1 --rows raw --seeds 0-1 --device cpu"
+        )
         shown = run("bench", "table", "1")[1]
         (line,) = [line for line in shown.splitlines() if line.startswith("| raw features |")][:1]
         assert "±" in line.split(" | ")[4]
-        assert run("bench", "run", "table1/MUTAG", "--rows", "raw", "--seeds", "0-1")[1] == "0 done, 2 skipped, 0 without data, 0 failed\n"
+        assert (
+            run("bench", "run", "table1/MUTAG", "--rows", "raw", "--seeds", "0-1")[1]
+            == "0 done, 2 skipped, 0 without data, 0 failed\n"
+        )
 
     def test_what_is_handed_on_and_told(self, elsewhere, monkeypatch):
         handed = {}
@@ -254,7 +400,19 @@ class TestRun:
 
         monkeypatch.setattr(bench_run, "run_cells", fake)
         (elsewhere / "wide.toml").write_text('extends = "table1/MUTAG"\ntable = "own"\n')
-        command = ["bench", "run", "wide.toml", "--table", "1", "--rows", "raw, paper", "--seeds", "3,0-1", "--jobs", "2"]
+        command = [
+            "bench",
+            "run",
+            "wide.toml",
+            "--table",
+            "1",
+            "--rows",
+            "raw, paper",
+            "--seeds",
+            "3,0-1",
+            "--jobs",
+            "2",
+        ]
         code, out, err = run(*command, "--data", "d", "--results", "r")
         assert code == 1  # something failed
         assert out == "[1/54] a/b raw, seed 0: 50.0\n1 done, 1 skipped, 0 without data, 1 failed\n"
@@ -268,10 +426,18 @@ class TestRun:
             "device": "auto",
             "probe_device": None,
             "jobs": 2,
-            "command": "graphlatent bench run wide.toml --table 1 --rows 'raw, paper' --seeds 3,0-1 --device auto",
+            "command": (
+                "graphlatent bench run wide.toml --table 1 --rows 'raw, paper' --seeds 3,0-1"
+                " --device auto"
+            ),
         }
         found = json.loads(run(*command, "--json")[1])
-        assert (found["done"], found["failed"], found["missing"], len(found["events"])) == (1, 1, 0, 3)
+        assert (found["done"], found["failed"], found["missing"], len(found["events"])) == (
+            1,
+            1,
+            0,
+            3,
+        )
 
     def test_seeds(self):
         assert parsed_seeds("0-4") == [0, 1, 2, 3, 4] and parsed_seeds("7, 2-3,2") == [7, 2, 3]
@@ -279,11 +445,20 @@ class TestRun:
 
     @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "3-1", "1,,2", "0.5"])
     def test_no_seeds(self, text):
-        message = f"The '--seeds' parameter of bench run must be how many, such as 5, or which, such as 0-4 or 0,2,7. Got {text!r} instead."
+        message = (
+            "The '--seeds' parameter of bench run must be how many, such as 5, or which, such as"
+            f" 0-4 or 0,2,7. Got {text!r} instead."
+        )
         assert message in fails("bench", "run", "table1/MUTAG", f"--seeds={text}")
 
     def test_failures(self):
-        assert "error: Nothing to run. Name cells, such as table1/MUTAG, or a table" in fails("bench", "run")
+        assert "error: Nothing to run. Name cells, such as table1/MUTAG, or a table" in fails(
+            "bench", "run"
+        )
         assert "There is no recipe 'table1/MUTAK'." in fails("bench", "run", "table1/MUTAK")
-        assert "The '--table' parameter of bench run must be one of ('1'," in fails("bench", "run", "--table", "4")
-        assert "The 'rows' parameter of bench run must be among ('raw'," in fails("bench", "run", "table1/MUTAG", "--rows", "row")
+        assert "The '--table' parameter of bench run must be one of ('1'," in fails(
+            "bench", "run", "--table", "4"
+        )
+        assert "The 'rows' parameter of bench run must be among ('raw'," in fails(
+            "bench", "run", "table1/MUTAG", "--rows", "row"
+        )

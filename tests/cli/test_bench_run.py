@@ -1,4 +1,6 @@
-"""`graphlatent bench run`: what cannot be measured is refused before anything is, in full sentences."""
+"""`graphlatent bench run`: what cannot be measured is refused before anything is, in full
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def handed(monkeypatch) -> list[dict]:
 
 
 def refused(*args: object) -> str:
-    """The whole message of a `bench run` that must fail as a user error: exit code 2, no traceback, nothing measured."""
+    """The whole message of a `bench run` that must fail as a user error: exit code 2, no traceback,
+    nothing measured.
+    """
     code, out, err = run("bench", "run", *args)
     assert (code, out) == (2, ""), err
     assert err.startswith("error: ") and err.count("\n") == 1 and not Path("results").exists()
@@ -53,52 +57,84 @@ class TestRecipes:
         for folder in ("a", "b"):
             Path(folder).mkdir()
             Path(folder, "same.toml").write_text(OWN)
-        assert refused("a/same.toml", "table1/MUTAG", "b/same.toml") == (
-            "a/same.toml and b/same.toml have the same name, so their records would be the same files. Rename one of them."
+        assert (
+            refused("a/same.toml", "table1/MUTAG", "b/same.toml")
+            == "a/same.toml and b/same.toml have the same name, so their records would be the same"
+            " files. Rename one of them."
         )
         assert handed == []
         Path("b/same.toml").rename("b/other.toml")
-        assert run("bench", "run", "a/same.toml", "b/other.toml", "a/../a/same.toml")[0] == 0  # one file twice is one recipe
+        # One file twice is one recipe
+        assert run("bench", "run", "a/same.toml", "b/other.toml", "a/../a/same.toml")[0] == 0
         assert handed[0]["names"] == ["same", "other"]
 
-    @pytest.mark.parametrize("text", ["a = " + "[" * 5_000 + "]" * 5_000, "a = " + "{b = " * 5_000 + "1" + "}" * 5_000])
+    @pytest.mark.parametrize(
+        "text", ["a = " + "[" * 5_000 + "]" * 5_000, "a = " + "{b = " * 5_000 + "1" + "}" * 5_000]
+    )
     def test_nested_thousands_deep(self, text):
         Path("deep.toml").write_text(OWN + text)
-        assert refused("deep.toml") == "deep.toml is nested too deeply to be a recipe. Write its tables and lists without nesting."
+        assert (
+            refused("deep.toml")
+            == "deep.toml is nested too deeply to be a recipe. Write its tables and lists without"
+            " nesting."
+        )
 
 
 class TestRows:
     @pytest.mark.parametrize("text", ["", " ", ",", " , "])
     def test_none(self, handed, text):
-        assert refused("table9/MUTAG-ce-embed", "--rows", text) == (
-            f"The '--rows' parameter of bench run must be one or more of ('paper',), separated by commas. Got {text!r} instead."
+        assert (
+            refused("table9/MUTAG-ce-embed", "--rows", text)
+            == "The '--rows' parameter of bench run must be one or more of ('paper',), separated"
+            f" by commas. Got {text!r} instead."
         )
         assert handed == []
 
     def test_of_no_named_cell(self, handed):
-        assert refused("table9/MUTAG-ce-embed", "--rows", "raw, paper,random") == (
-            "None of the named cells has the row(s) raw, random of --rows. They have: paper."
+        assert (
+            refused("table9/MUTAG-ce-embed", "--rows", "raw, paper,random")
+            == "None of the named cells has the row(s) raw, random of --rows. They have: paper."
         )
         assert handed == []
-        assert run("bench", "run", "table9/MUTAG-ce-embed", "table1/MUTAG", "--rows", "raw, paper,random")[0] == 0  # one of them has it
+        # One of them has it
+        assert (
+            run(
+                "bench",
+                "run",
+                "table9/MUTAG-ce-embed",
+                "table1/MUTAG",
+                "--rows",
+                "raw, paper,random",
+            )[0]
+            == 0
+        )
         assert handed[0]["rows"] == ["raw", "paper", "random"]
 
     def test_of_no_name(self):
-        assert refused("table1/MUTAG", "--rows", "row") == (
-            f"The 'rows' parameter of bench run must be among {ROWS}. Got ('row',) instead."
+        assert (
+            refused("table1/MUTAG", "--rows", "row")
+            == f"The 'rows' parameter of bench run must be among {ROWS}. Got ('row',) instead."
         )
 
 
 class TestSeeds:
-    @pytest.mark.parametrize("text", ["0-99999999999", "99999999999", "0-1000", "1001", "0-600,400-1200", "0,1-1000"])
+    @pytest.mark.parametrize(
+        "text", ["0-99999999999", "99999999999", "0-1000", "1001", "0-600,400-1200", "0,1-1000"]
+    )
     def test_too_many(self, handed, text):
-        message = f"The '--seeds' parameter of bench run must be 1,000 seeds at most. Got {text!r} instead."
+        message = (
+            f"The '--seeds' parameter of bench run must be 1,000 seeds at most. Got {text!r}"
+            " instead."
+        )
         assert refused("table1/MUTAG", "--seeds", text) == message
         assert handed == []
 
     @pytest.mark.parametrize("text", ["9" * 5_000, "0-" + "9" * 5_000])
     def test_numbers_that_no_seed_is(self, text):
-        message = "The '--seeds' parameter of bench run must be how many, such as 5, or which, such as 0-4 or 0,2,7. Got "
+        message = (
+            "The '--seeds' parameter of bench run must be how many, such as 5, or which, such as"
+            " 0-4 or 0,2,7. Got "
+        )
         assert refused("table1/MUTAG", "--seeds", text) == f"{message}{text!r} instead."
 
     @pytest.mark.parametrize("text", ["1000", "0-999", "0-600,400-999", "7000-7999"])
@@ -107,7 +143,9 @@ class TestSeeds:
 
     @given(st.lists(st.tuples(st.integers(0, 1_500), st.integers(0, 700)), min_size=1, max_size=4))
     def test_as_a_slow_count_says(self, parts):
-        expected = list(dict.fromkeys(seed for start, more in parts for seed in range(start, start + more + 1)))
+        expected = list(
+            dict.fromkeys(seed for start, more in parts for seed in range(start, start + more + 1))
+        )
         text = ",".join(f"{start}-{start + more}" for start, more in parts)
         if len(expected) > MOST_SEEDS:
             with pytest.raises(ConfigError, match="1,000 seeds at most"):
@@ -119,20 +157,50 @@ class TestSeeds:
 class TestPlaces:
     @pytest.mark.parametrize("jobs", [1, 2])
     def test_no_folder_of_data(self, jobs):
-        assert refused("table1/MUTAG", "--rows", "raw", "--seeds", "1", "--data", "nowhere", "--device", "cpu", "--jobs", jobs) == (
-            "There is no folder nowhere, so table1/MUTAG cannot be measured. Give the folder of the data sets by --data, or leave it out "
-            "to use GRAPHLATENT_DATA."
+        assert (
+            refused(
+                "table1/MUTAG",
+                "--rows",
+                "raw",
+                "--seeds",
+                "1",
+                "--data",
+                "nowhere",
+                "--device",
+                "cpu",
+                "--jobs",
+                jobs,
+            )
+            == "There is no folder nowhere, so table1/MUTAG cannot be measured. Give the folder of"
+            " the data sets by --data, or leave it out to use GRAPHLATENT_DATA."
         )
 
     def test_an_empty_folder_of_data_is_one(self, elsewhere):
-        code, out, _ = run("bench", "run", "table1/MUTAG", "--rows", "raw", "--seeds", "1", "--data", elsewhere, "--device", "cpu")
-        assert (code, out) == (0, "0 done, 0 skipped, 1 without data, 0 failed; data not at hand: MUTAG\n")
+        code, out, _ = run(
+            "bench",
+            "run",
+            "table1/MUTAG",
+            "--rows",
+            "raw",
+            "--seeds",
+            "1",
+            "--data",
+            elsewhere,
+            "--device",
+            "cpu",
+        )
+        assert (code, out) == (
+            0,
+            "0 done, 0 skipped, 1 without data, 0 failed; data not at hand: MUTAG\n",
+        )
 
     @pytest.mark.parametrize("results", ["taken", "taken/below/it"])
     def test_a_file_in_the_place_of_the_records(self, handed, results):
         Path("taken").write_text("")
-        assert refused("table1/MUTAG", "--results", results) == (
-            "--results must be a folder of records, and taken is a file. Name another folder; it is made where it is not."
+        assert (
+            refused("table1/MUTAG", "--results", results)
+            == "--results must be a folder of records, and taken is a file. Name another folder; it"
+            " is made where it is not."
         )
         assert handed == []
         assert run("bench", "run", "table1/MUTAG", "--results", "new/below/it")[0] == 0
@@ -140,16 +208,30 @@ class TestPlaces:
 
 class TestDevice:
     @pytest.mark.parametrize("jobs", [1, 2])
-    @pytest.mark.parametrize("options", [["--device", "cuda"], ["--device", "cpu", "--probe-device", "cuda"]])
+    @pytest.mark.parametrize(
+        "options", [["--device", "cuda"], ["--device", "cpu", "--probe-device", "cuda"]]
+    )
     def test_no_gpu(self, handed, monkeypatch, options, jobs):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-        assert refused("table1/MUTAG", *options, "--jobs", jobs) == (
-            "device='cuda' asks for a GPU, and torch finds none here. Use device='cpu' or 'auto'."
+        assert (
+            refused("table1/MUTAG", *options, "--jobs", jobs)
+            == "device='cuda' asks for a GPU, and torch finds none here. Use device='cpu' or"
+            " 'auto'."
         )
         assert handed == []
 
     def test_the_command_says_where_it_was_probed(self, handed):
-        run("bench", "run", "table1/MUTAG", "--seeds", "1", "--device", "cpu", "--probe-device", "auto")
+        run(
+            "bench",
+            "run",
+            "table1/MUTAG",
+            "--seeds",
+            "1",
+            "--device",
+            "cpu",
+            "--probe-device",
+            "auto",
+        )
         run("bench", "run", "table1/MUTAG", "--seeds", "1", "--device", "cpu")
         command = "graphlatent bench run table1/MUTAG --seeds 1 --device cpu"
         assert [call["command"] for call in handed] == [f"{command} --probe-device auto", command]

@@ -1,4 +1,6 @@
-"""`graphlatent links`: the scores of the probe itself on edges that training never saw, and clear words where they cannot be had."""
+"""`graphlatent links`: the scores of the probe itself on edges that training never saw, and clear
+words where they cannot be had.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +19,27 @@ from graphlatent.probes.results import ProbeResult, paired
 FAST = ["--set", "epochs=3", "--set", "hidden_dim=8", "--set", "device=cpu"]
 
 
-run, told, fails = (partial(each, "links") for each in (commands.run, commands.told, commands.fails))
+run, told, fails = (
+    partial(each, "links") for each in (commands.run, commands.told, commands.fails)
+)
 
 
 @pytest.fixture
 def files(tmp_path):
     """Two communities of 20 nodes with a feature that knows them, as edge and node tables."""
     rng = np.random.default_rng(0)
-    pairs = [(i, j) for i in range(40) for j in range(i) if rng.random() < (0.4 if i % 2 == j % 2 else 0.03)]
+    pairs = [
+        (i, j)
+        for i in range(40)
+        for j in range(i)
+        if rng.random() < (0.4 if i % 2 == j % 2 else 0.03)
+    ]
     pairs += [(j, i) for i, j in pairs]
     pd.DataFrame(pairs, columns=["source", "target"]).to_csv(tmp_path / "edges.csv", index=False)
     side = np.arange(40) % 2
-    pd.DataFrame({"id": np.arange(40), "a": side + rng.normal(size=40), "b": rng.normal(size=40)}).to_csv(
-        tmp_path / "nodes.csv", index=False
-    )
+    pd.DataFrame(
+        {"id": np.arange(40), "a": side + rng.normal(size=40), "b": rng.normal(size=40)}
+    ).to_csv(tmp_path / "nodes.csv", index=False)
     return tmp_path
 
 
@@ -42,10 +51,15 @@ def test_scores_are_those_of_the_probe_on_what_is_left(files, with_nodes):
     for seed in range(2):
         split = hold_out_edges(graph, test_ratio=0.2, seed=seed)
         for who, epochs in (("embeddings", 3), ("untrained encoder", 0)):
-            rows = NodeLaGraph(epochs=epochs, hidden_dim=8, device="cpu", random_state=seed).fit_transform(split.graph)
+            rows = NodeLaGraph(
+                epochs=epochs, hidden_dim=8, device="cpu", random_state=seed
+            ).fit_transform(split.graph)
             direct = link_probe(rows, split, seed=seed)
             found = result["results"][who]
-            assert (found["AUC"][seed]["scores"], found["AP"][seed]["scores"]) == ([direct.auc], [direct.ap])
+            assert (found["AUC"][seed]["scores"], found["AP"][seed]["scores"]) == (
+                [direct.auc],
+                [direct.ap],
+            )
             assert found["AUC"][seed]["choices"][0]["settings"] == direct.choice.settings
     assert result["test_edges"] == direct.num_edges and result["selection"] == direct.selection
 
@@ -55,21 +69,36 @@ def test_raw_features_are_those_of_the_node_table(files):
     table = pd.read_csv(files / "nodes.csv")[["a", "b"]].to_numpy()
     split = hold_out_edges(read_graphs(files / "edges.csv", nodes=files / "nodes.csv"), seed=0)
     rows = ((table - table.mean(0)) / table.std(0)).astype(np.float32)
-    assert result["results"]["raw features"]["AUC"][0]["scores"][0] == pytest.approx(link_probe(rows, split).auc, abs=1e-6)
+    assert result["results"]["raw features"]["AUC"][0]["scores"][0] == pytest.approx(
+        link_probe(rows, split).auc, abs=1e-6
+    )
 
 
 def test_without_features_degrees_are_those_of_the_edges_that_are_left(files):
     result = told(files / "edges.csv", *FAST, "--seeds", 1)
     split = hold_out_edges(read_graphs(files / "edges.csv"), seed=0)
     one_hot = np.eye(200)[split.graph.degree.numpy().astype(int)]
-    assert result["results"]["raw features"]["AUC"][0]["scores"][0] == pytest.approx(link_probe(one_hot, split).auc)
+    assert result["results"]["raw features"]["AUC"][0]["scores"][0] == pytest.approx(
+        link_probe(one_hot, split).auc
+    )
 
 
 def test_differences_are_paired(files):
     result = told(files / "edges.csv", *FAST, "--seeds", 3)
-    ours, theirs = ([ProbeResult.from_dict(r) for r in result["results"][who]["AUC"]] for who in ("embeddings", "untrained encoder"))
-    assert result["summary"]["minus untrained encoder"]["AUC"]["mean"] == pytest.approx(paired(ours, theirs).mean)
-    assert set(result["summary"]) == {"embeddings", "untrained encoder", "raw features", "minus untrained encoder", "minus raw features"}
+    ours, theirs = (
+        [ProbeResult.from_dict(r) for r in result["results"][who]["AUC"]]
+        for who in ("embeddings", "untrained encoder")
+    )
+    assert result["summary"]["minus untrained encoder"]["AUC"]["mean"] == pytest.approx(
+        paired(ours, theirs).mean
+    )
+    assert set(result["summary"]) == {
+        "embeddings",
+        "untrained encoder",
+        "raw features",
+        "minus untrained encoder",
+        "minus raw features",
+    }
 
 
 def test_a_table_for_people_and_a_file(files):
@@ -79,35 +108,63 @@ def test_a_table_for_people_and_a_file(files):
     saved = json.loads((files / "links.json").read_text(), parse_constant=pytest.fail)
     assert saved["input"]["nodes"] == 40 and saved["summary"]["embeddings"]["AUC"]["n"] == 1
     assert "exists already" in fails(files / "edges.csv", *FAST, "--out", files / "links.json")
-    assert run(files / "edges.csv", *FAST, "--seeds", 1, "--out", files / "links.json", "--overwrite", "--quiet")[0] == 0
+    assert (
+        run(
+            files / "edges.csv",
+            *FAST,
+            "--seeds",
+            1,
+            "--out",
+            files / "links.json",
+            "--overwrite",
+            "--quiet",
+        )[0]
+        == 0
+    )
 
 
 def test_settings_from_a_file(files):
     (files / "own.toml").write_text('level = "node"\nepochs = 2\nhidden_dim = 8\n')
-    result = told(files / "edges.csv", "--config", files / "own.toml", "--set", "device=cpu", "--seeds", 1)
+    result = told(
+        files / "edges.csv", "--config", files / "own.toml", "--set", "device=cpu", "--seeds", 1
+    )
     split = hold_out_edges(read_graphs(files / "edges.csv"), seed=0)
-    rows = NodeLaGraph(epochs=2, hidden_dim=8, device="cpu", random_state=0).fit_transform(split.graph)
+    rows = NodeLaGraph(epochs=2, hidden_dim=8, device="cpu", random_state=0).fit_transform(
+        split.graph
+    )
     assert result["results"]["embeddings"]["AUC"][0]["scores"] == [link_probe(rows, split).auc]
 
 
 def test_a_file_without_a_level_is_of_node_level(files):
     (files / "own.toml").write_text("epochs = 2\n")
-    assert told(files / "edges.csv", "--config", files / "own.toml", *FAST[2:], "--seeds", 1)["settings"]["epochs"] == 2
+    assert (
+        told(files / "edges.csv", "--config", files / "own.toml", *FAST[2:], "--seeds", 1)[
+            "settings"
+        ]["epochs"]
+        == 2
+    )
 
 
 def test_another_random_state_is_another_draw(files):
-    first, second = (told(files / "edges.csv", *FAST, "--seeds", 2, "--set", f"random_state={seed}") for seed in (0, 1))
+    first, second = (
+        told(files / "edges.csv", *FAST, "--seeds", 2, "--set", f"random_state={seed}")
+        for seed in (0, 1)
+    )
     assert (first["seeds"], second["seeds"]) == ([0, 1], [1, 2])
     assert first["results"]["embeddings"]["AUC"][1] == second["results"]["embeddings"]["AUC"][0]
     assert first["settings"]["hidden_dim"] == 8 and first["version"]
 
 
 @pytest.mark.parametrize("out", ["folder", "edges.csv/x.json", "."])
-def test_a_path_that_cannot_be_written_is_refused_before_anything_is_trained(files, out, monkeypatch):
+def test_a_path_that_cannot_be_written_is_refused_before_anything_is_trained(
+    files, out, monkeypatch
+):
     (files / "folder").mkdir()
     monkeypatch.chdir(files)
     monkeypatch.setattr(NodeLaGraph, "fit", lambda *_: pytest.fail("trained in vain"))
-    assert fails("edges.csv", *FAST, "--out", out, "--overwrite").startswith(f"Cannot write {out}: ")
+    assert fails("edges.csv", *FAST, "--out", out, "--overwrite").startswith(
+        f"Cannot write {out}: "
+    )
 
 
 def test_names_are_told_as_they_are(files):
@@ -118,16 +175,30 @@ def test_names_are_told_as_they_are(files):
 
 def test_no_score_is_said_to_be_above_a_hundred(files):
     out = run(files / "edges.csv", *FAST, "--seeds", 2)[1]
-    intervals = [line.split("│")[5] for line in out.splitlines() if ": A" in line and line.count("│") > 5 and "minus" not in line]
-    ends = [float(each) for interval in intervals for each in interval.split(" to ") if interval.strip() not in ("", "-")]
+    intervals = [
+        line.split("│")[5]
+        for line in out.splitlines()
+        if ": A" in line and line.count("│") > 5 and "minus" not in line
+    ]
+    ends = [
+        float(each)
+        for interval in intervals
+        for each in interval.split(" to ")
+        if interval.strip() not in ("", "-")
+    ]
     assert ends and max(ends) <= 100.0
 
 
 def test_failures(files):
     (files / "graph.toml").write_text('level = "graph"\n')
-    assert "has settings of graph level. Links join nodes" in fails(files / "edges.csv", "--config", files / "graph.toml")
-    shares = "--val and --test are shares of the edges: both above 0, together below 1. Got 0.5 and 0.6."
-    assert fails(files / "nowhere.csv", *FAST, "--val", 0.5, "--test", 0.6) == shares  # before anything is read
+    assert "has settings of graph level. Links join nodes" in fails(
+        files / "edges.csv", "--config", files / "graph.toml"
+    )
+    shares = (
+        "--val and --test are shares of the edges: both above 0, together below 1. Got 0.5 and 0.6."
+    )
+    # Before anything is read
+    assert fails(files / "nowhere.csv", *FAST, "--val", 0.5, "--test", 0.6) == shares
     assert "epoch" in fails(files / "edges.csv", "--set", "epoch=3")
     assert "nowhere.csv" in fails(files / "nowhere.csv", *FAST)
     pd.DataFrame({"source": [0], "target": [1]}).to_csv(files / "one.csv", index=False)

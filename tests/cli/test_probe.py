@@ -1,4 +1,6 @@
-"""`graphlatent probe`: the scores of the probes themselves, on rows matched by ids, and clear words where they cannot be had."""
+"""`graphlatent probe`: the scores of the probes themselves, on rows matched by ids, and clear words
+where they cannot be had.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,14 @@ NAMES = np.array([f"user {i:02d}" for i in range(60)], dtype=object)
 KINDS = np.array(["ant", "bee", "cat"])[np.arange(60) % 3]
 
 
-run, told, fails = (partial(each, "probe") for each in (commands.run, commands.told, commands.fails))
+run, told, fails = (
+    partial(each, "probe") for each in (commands.run, commands.told, commands.fails)
+)
 
 
-def scores(result: dict, who: str = "embeddings", score: str = "accuracy") -> list[tuple[float, ...]]:
+def scores(
+    result: dict, who: str = "embeddings", score: str = "accuracy"
+) -> list[tuple[float, ...]]:
     """Seed by seed."""
     return [tuple(each["scores"]) for each in result["results"][who][score]]
 
@@ -39,14 +45,24 @@ def scores(result: dict, who: str = "embeddings", score: str = "accuracy") -> li
 @pytest.fixture
 def rows() -> np.ndarray:
     rng = np.random.default_rng(0)
-    return (rng.normal(size=(3, 4))[np.arange(60) % 3] + rng.normal(size=(60, 4))).astype(np.float32)
+    return (rng.normal(size=(3, 4))[np.arange(60) % 3] + rng.normal(size=(60, 4))).astype(
+        np.float32
+    )
 
 
 @pytest.fixture
 def folder(tmp_path, rows):
     """Embeddings by name in e.parquet, and a label table in another order."""
     Embeddings(rows, NAMES).save(tmp_path / "e.parquet")
-    table = pd.DataFrame({"id": NAMES, "kind": KINDS, "age": np.arange(60) / 7, "a": np.arange(60) % 2, "b": (np.arange(60) % 5 == 0) * 1})
+    table = pd.DataFrame(
+        {
+            "id": NAMES,
+            "kind": KINDS,
+            "age": np.arange(60) / 7,
+            "a": np.arange(60) % 2,
+            "b": (np.arange(60) % 5 == 0) * 1,
+        }
+    )
     table.sample(frac=1, random_state=0).to_csv(tmp_path / "labels.csv", index=False)
     return tmp_path
 
@@ -73,7 +89,17 @@ def test_linear_scores_are_those_of_the_probe_on_matched_rows(folder, rows):
 
 
 def test_spectral_clusters(folder, rows):
-    result = told(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", "--kind", "spectral", "--seeds", "2")
+    result = told(
+        folder / "e.parquet",
+        "--labels",
+        folder / "labels.csv",
+        "--label",
+        "kind",
+        "--kind",
+        "spectral",
+        "--seeds",
+        "2",
+    )
     direct = cluster_probe(rows, KINDS, method="spectral", seeds=range(2))
     assert scores(result, score="NMI") == [(value,) for value in direct.nmi]
     assert result["measured_on"] == "2 seed(s) of spectral clustering on all rows with a label"
@@ -81,7 +107,16 @@ def test_spectral_clusters(folder, rows):
 
 def test_communities(folder, rows):
     columns = [option for name in ("a", "b") for option in ("--label", name)]
-    result = told(folder / "e.parquet", "--labels", folder / "labels.csv", *columns, "--kind", "communities", "--seeds", "2")
+    result = told(
+        folder / "e.parquet",
+        "--labels",
+        folder / "labels.csv",
+        *columns,
+        "--kind",
+        "communities",
+        "--seeds",
+        "2",
+    )
     table = np.stack([np.arange(60) % 2, (np.arange(60) % 5 == 0) * 1], axis=1)
     direct = community_probe(rows, table, seeds=range(2))
     for score, values in (("NMI", direct.nmi), ("F1", direct.f1), ("omega", direct.omega)):
@@ -92,7 +127,16 @@ def test_communities(folder, rows):
 @pytest.mark.parametrize("kind", ["linear", "knn", "svm", "rbf", "clusters"])
 def test_every_kind_in_folds_with_two_seeds(folder, rows, kind):
     options = ["--seeds", "2"] if kind == "clusters" else ["--folds", "4", "--seeds", "2"]
-    result = told(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", "--kind", kind, *options)
+    result = told(
+        folder / "e.parquet",
+        "--labels",
+        folder / "labels.csv",
+        "--label",
+        "kind",
+        "--kind",
+        kind,
+        *options,
+    )
     if kind == "clusters":
         direct = cluster_probe(rows, KINDS, seeds=range(2))
         for score, values in (("NMI", direct.nmi), ("ARI", direct.ari), ("ACC", direct.acc)):
@@ -100,47 +144,112 @@ def test_every_kind_in_folds_with_two_seeds(folder, rows, kind):
         return
     for seed in range(2):
         if kind in ("svm", "rbf"):
-            expected = svm_probe(rows, KINDS, kernel="rbf" if kind == "rbf" else "linear", num_folds=4, seed=seed)
+            expected = svm_probe(
+                rows, KINDS, kernel="rbf" if kind == "rbf" else "linear", num_folds=4, seed=seed
+            )
         else:
             measure = knn_probe if kind == "knn" else linear_probe
-            expected = measure(rows, KINDS, splits=fold_splits(KINDS, num_folds=4, val_ratio=0.1, seed=seed), refit=True)
+            expected = measure(
+                rows,
+                KINDS,
+                splits=fold_splits(KINDS, num_folds=4, val_ratio=0.1, seed=seed),
+                refit=True,
+            )
         assert scores(result)[seed] == expected.scores
-    direct = summarize([ProbeResult.from_dict(each) for each in result["results"]["embeddings"]["accuracy"]])
+    direct = summarize(
+        [ProbeResult.from_dict(each) for each in result["results"]["embeddings"]["accuracy"]]
+    )
     found = result["summary"]["embeddings"]["accuracy"]
-    assert {name: found[name] for name in ("mean", "std_splits", "std_seeds", "low", "high")} == pytest.approx(
+    assert {
+        name: found[name] for name in ("mean", "std_splits", "std_seeds", "low", "high")
+    } == pytest.approx(
         {name: getattr(direct, name) for name in ("mean", "std_splits", "std_seeds", "low", "high")}
     )
 
 
 def test_a_table_for_people(folder):
-    code, out, err = run(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", *FEW)
+    code, out, err = run(
+        folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", *FEW
+    )
     assert code == 0, err
-    summary = told(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", *FEW)["summary"]["embeddings"]["accuracy"]
+    summary = told(
+        folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", *FEW
+    )["summary"]["embeddings"]["accuracy"]
     line = next(line for line in out.splitlines() if "embeddings: accuracy" in line)
-    mean, spread, low, high = (f"{100 * summary[name]:.1f}" for name in ("mean", "std_splits", "low", "high"))
-    assert [cell.strip() for cell in line.split("│")[1:-1]] == ["embeddings: accuracy", mean, spread, "-", f"{low} to {high}", "3"]
+    mean, spread, low, high = (
+        f"{100 * summary[name]:.1f}" for name in ("mean", "std_splits", "low", "high")
+    )
+    assert [cell.strip() for cell in line.split("│")[1:-1]] == [
+        "embeddings: accuracy",
+        mean,
+        spread,
+        "-",
+        f"{low} to {high}",
+        "3",
+    ]
     assert "Measured on 3 random splits: 30% train, 30% choose, 40% test." in out
-    assert "How it was selected: Per split, the preprocessing and L2 strength with the highest validation accuracy;" in out
+    assert (
+        "How it was selected: Per split, the preprocessing and L2 strength with the highest"
+        " validation accuracy;" in out
+    )
 
 
 def test_from_a_csv_graph_to_a_score(tmp_path):
     rng = np.random.default_rng(0)
-    pd.DataFrame({"source": rng.choice(NAMES, 200), "target": rng.choice(NAMES, 200)}).to_csv(tmp_path / "edges.csv", index=False)
-    nodes = pd.DataFrame({"acct": NAMES, "age": rng.integers(18, 80, 60), "city": rng.choice(["Oslo", "Rome"], 60), "kind": KINDS})
+    pd.DataFrame({"source": rng.choice(NAMES, 200), "target": rng.choice(NAMES, 200)}).to_csv(
+        tmp_path / "edges.csv", index=False
+    )
+    nodes = pd.DataFrame(
+        {
+            "acct": NAMES,
+            "age": rng.integers(18, 80, 60),
+            "city": rng.choice(["Oslo", "Rome"], 60),
+            "kind": KINDS,
+        }
+    )
     nodes.assign(secret=[1, *np.arange(1, 60) % 3]).to_csv(tmp_path / "nodes.csv", index=False)
-    told_of = ["--nodes", tmp_path / "nodes.csv", "--id", "acct", "--features", "age,city", "--out", tmp_path / "run"]
-    trained = CliRunner().invoke(app, [*map(str, ["train", tmp_path / "edges.csv", *told_of]), *FAST])
+    told_of = [
+        "--nodes",
+        tmp_path / "nodes.csv",
+        "--id",
+        "acct",
+        "--features",
+        "age,city",
+        "--out",
+        tmp_path / "run",
+    ]
+    trained = CliRunner().invoke(
+        app, [*map(str, ["train", tmp_path / "edges.csv", *told_of]), *FAST]
+    )
     assert trained.exit_code == 0, trained.stderr
-    options = ["--labels", tmp_path / "nodes.csv", "--label", "kind", "--id", "acct", "--raw", tmp_path / "nodes.csv", *FEW]
+    options = [
+        "--labels",
+        tmp_path / "nodes.csv",
+        "--label",
+        "kind",
+        "--id",
+        "acct",
+        "--raw",
+        tmp_path / "nodes.csv",
+        *FEW,
+    ]
     result = told(tmp_path / "run", *options)
     assert result["notes"] == ["raw features: 2 column(s): age, city"]  # those the run learnt from
     assert set(result["summary"]) == {"embeddings", "raw features", "difference"}
     whole = told(tmp_path / "run" / "embeddings.parquet", *options)
-    assert whole["notes"] == ["raw features: 3 column(s): age, city, secret"]  # a file does not know; the label is never one
-    seen = ["--labels", tmp_path / "nodes.csv", "--label", "city", "--id", "acct", *FEW]  # a label that the run learnt from
-    assert fails(tmp_path / "run", *seen).startswith(f"The column 'city' was a feature of the run {tmp_path / 'run'}, so its embeddings")
-    assert told(tmp_path / "run" / "embeddings.parquet", *seen)["summary"]  # whoever wants to know what embeddings keep of a feature
-    assert whole["summary"]["raw features"]["accuracy"]["mean"] > result["summary"]["raw features"]["accuracy"]["mean"] + 0.3
+    # A file does not know; the label is never one
+    assert whole["notes"] == ["raw features: 3 column(s): age, city, secret"]
+    # A label that the run learnt from
+    seen = ["--labels", tmp_path / "nodes.csv", "--label", "city", "--id", "acct", *FEW]
+    assert fails(tmp_path / "run", *seen).startswith(
+        f"The column 'city' was a feature of the run {tmp_path / 'run'}, so its embeddings"
+    )
+    # Whoever wants to know what embeddings keep of a feature
+    assert told(tmp_path / "run" / "embeddings.parquet", *seen)["summary"]
+    assert (
+        whole["summary"]["raw features"]["accuracy"]["mean"]
+        > result["summary"]["raw features"]["accuracy"]["mean"] + 0.3
+    )
 
 
 # --- files and ids ---
@@ -148,7 +257,9 @@ def test_from_a_csv_graph_to_a_score(tmp_path):
 
 @pytest.mark.parametrize("form", ["e.csv", "e.npz", "run", "labels.parquet", "labels.npz"])
 def test_forms_of_the_same_rows(folder, rows, form):
-    expected = told(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", *FEW)
+    expected = told(
+        folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", *FEW
+    )
     embeddings, labels = folder / "e.parquet", folder / "labels.csv"
     if form == "run":
         embeddings = folder / "run"
@@ -174,24 +285,35 @@ def test_rows_without_ids_are_matched_by_number(tmp_path, rows, form):
     else:
         embeddings = tmp_path / "e.npy"
         np.save(embeddings, rows)
-    result = told(embeddings, "--labels", tmp_path / ("y.npz" if form == "only array" else "y.npy"), *FEW)
+    result = told(
+        embeddings, "--labels", tmp_path / ("y.npz" if form == "only array" else "y.npy"), *FEW
+    )
     order = slice(None, None, -1) if form == "ids are row numbers" else slice(None)
     splits = random_splits(60, num_splits=3, train_ratio=0.3, val_ratio=0.3)
-    assert scores(result) == [linear_probe(rows[order], (np.arange(60) % 3)[order], splits=splits).scores]
+    assert scores(result) == [
+        linear_probe(rows[order], (np.arange(60) % 3)[order], splits=splits).scores
+    ]
 
 
 def test_graphs_and_nodes_of_several_graphs(tmp_path, rows):
     graphs = Embeddings(rows, NAMES, id_name="graph").save(tmp_path / "g.parquet")
-    pd.DataFrame({"graph": NAMES[::-1], "label": KINDS[::-1]}).to_csv(tmp_path / "g.csv", index=False)
+    pd.DataFrame({"graph": NAMES[::-1], "label": KINDS[::-1]}).to_csv(
+        tmp_path / "g.csv", index=False
+    )
     of_graphs = told(graphs, "--labels", tmp_path / "g.csv", *FEW)
-    which, number = np.repeat(["x", "y"], 30).astype(object), np.tile(np.arange(30), 2)  # the same ids in both graphs
+    # The same ids in both graphs
+    which, number = np.repeat(["x", "y"], 30).astype(object), np.tile(np.arange(30), 2)
     nodes = Embeddings(rows, number, graphs=which).save(tmp_path / "n.csv")
-    table = pd.DataFrame({"graph": which, "id": number, "label": KINDS}).sample(frac=1, random_state=0)
+    table = pd.DataFrame({"graph": which, "id": number, "label": KINDS}).sample(
+        frac=1, random_state=0
+    )
     table.to_csv(tmp_path / "n2.csv", index=False)
     assert told(nodes, "--labels", tmp_path / "n2.csv", *FEW)["results"] == of_graphs["results"]
     np.save(tmp_path / "y.npy", np.arange(60) % 3)
-    assert fails(nodes, "--labels", tmp_path / "y.npy") == (
-        "embeddings (n.csv) has rows of several graphs, known by graph and id, but labels (y.npy) has row numbers only."
+    assert (
+        fails(nodes, "--labels", tmp_path / "y.npy")
+        == "embeddings (n.csv) has rows of several graphs, known by graph and id, but labels"
+        " (y.npy) has row numbers only."
     )
 
 
@@ -199,26 +321,36 @@ def test_rows_without_a_label_are_left_out_and_counted(folder, rows):
     kinds = KINDS.astype(object)
     kinds[:7] = None
     path = labels_with(folder, kind=kinds)
-    more = pd.concat([pd.read_csv(path), pd.DataFrame({"id": ["nobody", "else"], "kind": ["ant", "bee"]})])
+    more = pd.concat(
+        [pd.read_csv(path), pd.DataFrame({"id": ["nobody", "else"], "kind": ["ant", "bee"]})]
+    )
     more.to_csv(path, index=False)
     result = told(folder / "e.parquet", "--labels", path, *FEW)
-    assert result["notes"] == ["7 of 60 rows have no label and are left out", "2 row(s) of the labels have no embedding and are not used"]
+    assert result["notes"] == [
+        "7 of 60 rows have no label and are left out",
+        "2 row(s) of the labels have no embedding and are not used",
+    ]
     splits = random_splits(53, num_splits=3, train_ratio=0.3, val_ratio=0.3)
-    assert (result["rows"], scores(result)) == (53, [linear_probe(rows[7:], KINDS[7:], splits=splits).scores])
+    assert (result["rows"], scores(result)) == (
+        53,
+        [linear_probe(rows[7:], KINDS[7:], splits=splits).scores],
+    )
 
 
 def test_small_classes_are_said(folder):
     few = np.where(np.arange(60) < 3, "rare", KINDS)
     path = labels_with(folder, kind=few)
-    assert told(folder / "e.parquet", "--labels", path, "--kind", "svm", "--folds", "5")["notes"] == [
+    assert told(folder / "e.parquet", "--labels", path, "--kind", "svm", "--folds", "5")[
+        "notes"
+    ] == [
         "1 class(es) have fewer members than the 5 folds, so some folds do not test them: rare (3)"
     ]
     splits = random_splits(60, num_splits=20)
     lacking = sum(len(np.unique(few[split.train])) < 4 for split in splits)
     assert lacking > 0
     assert told(folder / "e.parquet", "--labels", path)["notes"] == [
-        f"in {lacking} of 20 splits a class has no training row, so its test rows can only be answered wrong; more rows or a larger "
-        "--train would help"
+        f"in {lacking} of 20 splits a class has no training row, so its test rows can only be"
+        " answered wrong; more rows or a larger --train would help"
     ]
 
 
@@ -228,17 +360,36 @@ def test_small_classes_are_said(folder):
 @pytest.mark.parametrize("kind", ["linear", "knn"])
 @pytest.mark.parametrize("how", [FEW, ["--folds", "3"]])
 def test_several_labels_have_micro_f1_accuracy_and_the_all_zero_baseline(folder, rows, kind, how):
-    result = told(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "a", "--label", "b", "--kind", kind, *how)
+    result = told(
+        folder / "e.parquet",
+        "--labels",
+        folder / "labels.csv",
+        "--label",
+        "a",
+        "--label",
+        "b",
+        "--kind",
+        kind,
+        *how,
+    )
     table = np.column_stack([np.arange(60) % 2, np.arange(60) % 5 == 0]).astype(int)
     random = random_splits(60, num_splits=3, train_ratio=0.3, val_ratio=0.3)
-    splits, refit = (random, False) if how is FEW else (fold_splits(np.zeros(60), num_folds=3, val_ratio=0.1), True)
+    splits, refit = (
+        (random, False)
+        if how is FEW
+        else (fold_splits(np.zeros(60), num_folds=3, val_ratio=0.1), True)
+    )
     named = {"score": "micro-F1"} if kind == "knn" else {}
-    direct = (knn_probe if kind == "knn" else linear_probe)(rows, table, splits=splits, refit=refit, **named)
+    direct = (knn_probe if kind == "knn" else linear_probe)(
+        rows, table, splits=splits, refit=refit, **named
+    )
     assert result["metric"] == "micro-F1"
     assert scores(result, score="micro-F1") == [direct.scores]
     assert scores(result) == [pytest.approx(direct.others["accuracy"])]
     assert scores(result, "all zeros", "micro-F1") == [(0.0,) * 3]
-    assert scores(result, "all zeros") == [pytest.approx(tuple(1 - table[split.test].mean() for split in splits))]
+    assert scores(result, "all zeros") == [
+        pytest.approx(tuple(1 - table[split.test].mean() for split in splits))
+    ]
     np.save(folder / "table.npy", table)
     Embeddings(rows, np.arange(60)).save(folder / "n.parquet")
     again = told(folder / "n.parquet", "--labels", folder / "table.npy", "--kind", kind, *how)
@@ -246,27 +397,59 @@ def test_several_labels_have_micro_f1_accuracy_and_the_all_zero_baseline(folder,
 
 
 def test_raw_features_stand_beside_on_the_same_splits(folder, rows):
-    nodes = pd.DataFrame({"id": NAMES, "size": np.arange(60.0) % 7, "kind": KINDS, "city": ["Oslo", "Rome"] * 30})
+    nodes = pd.DataFrame(
+        {"id": NAMES, "size": np.arange(60.0) % 7, "kind": KINDS, "city": ["Oslo", "Rome"] * 30}
+    )
     nodes.sample(frac=1, random_state=2).to_csv(folder / "nodes.csv", index=False)
-    options = ["--labels", folder / "labels.csv", "--label", "kind", "--raw", folder / "nodes.csv", "--seeds", "2", *FEW]
+    options = [
+        "--labels",
+        folder / "labels.csv",
+        "--label",
+        "kind",
+        "--raw",
+        folder / "nodes.csv",
+        "--seeds",
+        "2",
+        *FEW,
+    ]
     result = told(folder / "e.parquet", *options)
     size = np.arange(60.0) % 7
-    raw = np.column_stack([(size - size.mean()) / size.std(), np.tile([1.0, 0.0], 30), np.tile([0.0, 1.0], 30)])
-    drawn = [random_splits(60, num_splits=3, train_ratio=0.3, val_ratio=0.3, seed=seed) for seed in range(2)]
-    ours, theirs = ([linear_probe(x, KINDS, splits=splits) for splits in drawn] for x in (rows, raw))
+    raw = np.column_stack(
+        [(size - size.mean()) / size.std(), np.tile([1.0, 0.0], 30), np.tile([0.0, 1.0], 30)]
+    )
+    drawn = [
+        random_splits(60, num_splits=3, train_ratio=0.3, val_ratio=0.3, seed=seed)
+        for seed in range(2)
+    ]
+    ours, theirs = (
+        [linear_probe(x, KINDS, splits=splits) for splits in drawn] for x in (rows, raw)
+    )
     assert scores(result, "raw features") == [each.scores for each in theirs]
     expected = paired(ours, theirs)
     found = result["summary"]["difference"]["accuracy"]
-    assert (found["mean"], found["low"], found["high"]) == pytest.approx((expected.mean, expected.low, expected.high))
+    assert (found["mean"], found["low"], found["high"]) == pytest.approx(
+        (expected.mean, expected.low, expected.high)
+    )
     assert "raw features: 2 column(s): size, city" in result["notes"]
 
 
 def test_the_file_holds_what_json_says_and_is_not_replaced_unasked(folder):
-    common = [folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", *FEW, "--out", folder / "r" / "r.json"]
+    common = [
+        folder / "e.parquet",
+        "--labels",
+        folder / "labels.csv",
+        "--label",
+        "kind",
+        *FEW,
+        "--out",
+        folder / "r" / "r.json",
+    ]
     result = told(*common)
     assert json.loads((folder / "r" / "r.json").read_text()) == result
-    assert fails(*common) == (
-        f"{folder / 'r' / 'r.json'} exists already. Choose another path, or allow replacing it (--overwrite, overwrite=True)."
+    assert (
+        fails(*common)
+        == f"{folder / 'r' / 'r.json'} exists already. Choose another path, or allow replacing it"
+        " (--overwrite, overwrite=True)."
     )
     code, out, err = run(*common, "--overwrite", "--quiet")
     assert code == 0 and err == ""
@@ -275,7 +458,16 @@ def test_the_file_holds_what_json_says_and_is_not_replaced_unasked(folder):
 
 def test_nothing_to_choose_is_null_in_json(folder):
     text = json.dumps(
-        told(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", "--kind", "clusters"), allow_nan=False
+        told(
+            folder / "e.parquet",
+            "--labels",
+            folder / "labels.csv",
+            "--label",
+            "kind",
+            "--kind",
+            "clusters",
+        ),
+        allow_nan=False,
     )
     assert json.loads(text)["results"]["embeddings"]["NMI"][0]["choices"][0]["val_score"] is None
     assert math.isfinite(json.loads(text)["summary"]["embeddings"]["NMI"]["std_seeds"])
@@ -289,53 +481,84 @@ def test_nothing_to_choose_is_null_in_json(folder):
     [
         (
             ["--label", "kind", "--kind", "tree"],
-            "--kind must be one of linear, svm, rbf, knn, clusters, spectral, communities. Got 'tree'.",
+            (
+                "--kind must be one of linear, svm, rbf, knn, clusters, spectral, communities. Got"
+                " 'tree'."
+            ),
         ),
         (
             ["--label", "age"],
-            "labels (labels.csv): column 'age' holds numbers such as 0 and 8.42857 (60 different values in 60 rows), which are no classes. "
-            "Probes predict classes; regression is not offered. Cut the numbers into classes, or name another column with --label.",
+            (
+                "labels (labels.csv): column 'age' holds numbers such as 0 and 8.42857 (60"
+                " different values in 60 rows), which are no classes. Probes predict classes;"
+                " regression is not offered. Cut the numbers into classes, or name another column"
+                " with --label."
+            ),
         ),
         (
             ["--label", "id"],
-            "labels (labels.csv): column 'id' has 60 different values in 60 rows, such as 'user 00': it names or measures rows more than "
-            "it sorts them into classes. Name another column with --label.",
+            (
+                "labels (labels.csv): column 'id' has 60 different values in 60 rows, such as 'user"
+                " 00': it names or measures rows more than it sorts them into classes. Name another"
+                " column with --label."
+            ),
         ),
         (
             ["--label", "nope"],
-            "labels (labels.csv): there is no column 'nope' (option '--label'). Columns found: 'id', 'kind', 'age', 'a', 'b'. "
-            "Name the right one with the option '--label'.",
+            (
+                "labels (labels.csv): there is no column 'nope' (option '--label'). Columns found:"
+                " 'id', 'kind', 'age', 'a', 'b'. Name the right one with the option '--label'."
+            ),
         ),
         (
             [],
-            "labels (labels.csv): which column holds the labels? Name it with --label. Columns found: 'kind', 'age', 'a', 'b'.",
+            (
+                "labels (labels.csv): which column holds the labels? Name it with --label. Columns"
+                " found: 'kind', 'age', 'a', 'b'."
+            ),
         ),
         (
             ["--label", "kind", "--id", "name"],
-            "labels (labels.csv): there is no column 'name' (option '--id'). Columns found: 'id', 'kind', 'age', 'a', 'b'. "
-            "Name the right one with the option '--id'.",
+            (
+                "labels (labels.csv): there is no column 'name' (option '--id'). Columns found:"
+                " 'id', 'kind', 'age', 'a', 'b'. Name the right one with the option '--id'."
+            ),
         ),
         (
             ["--label", "a", "--id", "kind"],
-            "labels (labels.csv): 3 id(s) stand there more than once, the first {first}. An id must name one row.",
+            (
+                "labels (labels.csv): 3 id(s) stand there more than once, the first {first}. An id"
+                " must name one row."
+            ),
         ),
         (
             ["--label", "kind", "--label", "a"],
-            "labels (labels.csv): with several --label columns each must hold 0 and 1 only, but 'kind' holds 'ant'. "
-            "Name one column for classes, or turn them into columns of 0 and 1.",
+            (
+                "labels (labels.csv): with several --label columns each must hold 0 and 1 only, but"
+                " 'kind' holds 'ant'. Name one column for classes, or turn them into columns of 0"
+                " and 1."
+            ),
         ),
         (
             ["--label", "a", "--label", "b", "--kind", "svm"],
-            "--kind svm needs one class per row, and 2 label columns came. Use linear, knn or communities.",
+            (
+                "--kind svm needs one class per row, and 2 label columns came. Use linear, knn or"
+                " communities."
+            ),
         ),
         (
             ["--label", "kind", "--kind", "rbf", "--splits", "3", "--val", "0.2"],
-            "Leave out --splits and --val: with --kind rbf, its settings are chosen in inner folds.",
+            (
+                "Leave out --splits and --val: with --kind rbf, its settings are chosen in inner"
+                " folds."
+            ),
         ),
         (
             ["--label", "kind", "--kind", "communities"],
-            "--kind communities needs a column of 0 and 1 for each community: give --label several times, or an array [M, K]. "
-            "For one class per row use clusters.",
+            (
+                "--kind communities needs a column of 0 and 1 for each community: give --label"
+                " several times, or an array [M, K]. For one class per row use clusters."
+            ),
         ),
         (
             ["--label", "kind", "--kind", "clusters", "--folds", "3"],
@@ -343,48 +566,71 @@ def test_nothing_to_choose_is_null_in_json(folder):
         ),
         (
             ["--label", "kind", "--folds", "3", "--train", "0.5"],
-            "Leave out --train: with --kind linear and --folds, every row is tested once and trains otherwise.",
+            (
+                "Leave out --train: with --kind linear and --folds, every row is tested once and"
+                " trains otherwise."
+            ),
         ),
         (
             ["--label", "kind", "--train", "0.8", "--val", "0.2"],
-            "The 'train_ratio' and 'val_ratio' parameters of random_splits must sum to less than 1, to leave rows for the test. "
-            "Got 0.8 + 0.2 instead.",
+            (
+                "The 'train_ratio' and 'val_ratio' parameters of random_splits must sum to less"
+                " than 1, to leave rows for the test. Got 0.8 + 0.2 instead."
+            ),
         ),
         (
             ["--label", "kind", "--folds", "61"],
-            "There are too few rows for 61 folds: 60 row(s). Every fold needs a row to test, and the other folds one to train and one to "
-            "choose settings on. Give more rows, or a smaller num_folds.",
+            (
+                "There are too few rows for 61 folds: 60 row(s). Every fold needs a row to test,"
+                " and the other folds one to train and one to choose settings on. Give more rows,"
+                " or a smaller num_folds."
+            ),
         ),
     ],
 )
 def test_options_that_cannot_be(folder, options, message):
     first = repr(pd.read_csv(folder / "labels.csv")["kind"][0])
-    assert fails(folder / "e.parquet", "--labels", folder / "labels.csv", *options) == message.format(first=first)
+    assert fails(
+        folder / "e.parquet", "--labels", folder / "labels.csv", *options
+    ) == message.format(first=first)
 
 
 def test_ids_and_labels_that_cannot_be(folder):
     table = pd.read_csv(folder / "labels.csv")
     table[~table["id"].isin(["user 04", "user 09"])].to_csv(folder / "short.csv", index=False)
     short = fails(folder / "e.parquet", "--labels", folder / "short.csv", "--label", "kind")
-    assert short == "labels (short.csv) has no row for 2 of the 60 embeddings, the first of id 'user 04'. Add them, their labels empty."
-    assert fails(folder / "e.parquet", "--labels", labels_with(folder, kind=["x"] * 60)) == (
-        "labels (own.csv): every label in column 'kind' is 'x'. A probe needs two classes or more."
+    assert (
+        short
+        == "labels (short.csv) has no row for 2 of the 60 embeddings, the first of id 'user 04'."
+        " Add them, their labels empty."
+    )
+    assert (
+        fails(folder / "e.parquet", "--labels", labels_with(folder, kind=["x"] * 60))
+        == "labels (own.csv): every label in column 'kind' is 'x'. A probe needs two classes or"
+        " more."
     )
 
 
 def test_embeddings_that_are_not_finite(folder, rows):
     rows[3, 1] = np.nan
     Embeddings(rows, NAMES).save(folder / "nan.parquet")
-    assert fails(folder / "nan.parquet", "--labels", folder / "labels.csv", "--label", "kind", *FEW) == (
-        "The representation holds NaN or infinite values. Look at the training history before probing it."
+    assert (
+        fails(folder / "nan.parquet", "--labels", folder / "labels.csv", "--label", "kind", *FEW)
+        == "The representation holds NaN or infinite values. Look at the training history before"
+        " probing it."
     )
 
 
 def test_raw_features_that_cannot_be(folder):
     labels = [folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind"]
     pd.DataFrame({"id": NAMES, "kind": KINDS}).to_csv(folder / "bare.csv", index=False)
-    assert fails(*labels, "--raw", folder / "bare.csv") == "nodes (bare.csv): there are no feature columns beside ids and labels."
+    assert (
+        fails(*labels, "--raw", folder / "bare.csv")
+        == "nodes (bare.csv): there are no feature columns beside ids and labels."
+    )
     pd.DataFrame({"id": NAMES, "size": [None] + [1.5] * 59}).to_csv(folder / "gap.csv", index=False)
-    assert fails(*labels, "--raw", folder / "gap.csv") == (
-        "Column 'size' has 1 missing value(s), the first in row 0 (from 0). Fill them, drop those nodes, or leave the column out."
+    assert (
+        fails(*labels, "--raw", folder / "gap.csv")
+        == "Column 'size' has 1 missing value(s), the first in row 0 (from 0). Fill them, drop"
+        " those nodes, or leave the column out."
     )

@@ -7,7 +7,7 @@ import torch
 
 from cases import as_sparse, double_batch, double_model, generator, make_settings, random_graph
 from graphlatent.data.batches import EdgeList, FullBatches, GraphBatches, NodeBatches, full_batch
-from graphlatent.data.sparse import SparseMatrix, to_dense
+from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 CPU = torch.device("cpu")
 
@@ -16,7 +16,11 @@ def dense_structure(structure):
     if isinstance(structure, SparseMatrix):
         return structure.to_dense()
     out = torch.zeros(structure.num_nodes, structure.num_nodes)
-    weight = torch.ones(structure.edge_index.shape[1]) if structure.edge_weight is None else structure.edge_weight
+    weight = (
+        torch.ones(structure.edge_index.shape[1])
+        if structure.edge_weight is None
+        else structure.edge_weight
+    )
     out[structure.edge_index[1], structure.edge_index[0]] = weight
     return out
 
@@ -38,7 +42,9 @@ def test_graph_batches_cut_out_whole_graphs(prepared, sparse):
     assert cut.graph_id.tolist() == [0] * 5 + [1] * 3
     assert cut.num_graphs == 2
     assert torch.equal(to_dense(cut.x), to_dense(whole.x)[nodes])
-    assert torch.equal(dense_structure(cut.structure), dense_structure(whole.structure)[nodes][:, nodes])
+    assert torch.equal(
+        dense_structure(cut.structure), dense_structure(whole.structure)[nodes][:, nodes]
+    )
 
 
 def test_an_epoch_holds_every_graph_once_in_a_new_order():
@@ -55,7 +61,9 @@ def test_an_epoch_holds_every_graph_once_in_a_new_order():
 def test_node_batches_induce_the_subgraph(sparse):
     graph = random_graph([6, 5], weighted=True, one_hot=True, density=0.6)
     graph = as_sparse(graph) if sparse else graph
-    source = NodeBatches(graph, nodes_per_step=6, steps_per_epoch=3, prepare=plain, device=CPU, dtype=torch.float32)
+    source = NodeBatches(
+        graph, nodes_per_step=6, steps_per_epoch=3, prepare=plain, device=CPU, dtype=torch.float32
+    )
     plan = source.plan(generator(0))
     assert len(plan) == 3
     assert all(len(p) == 6 and p.unique().numel() == 6 for p in plan)
@@ -70,7 +78,14 @@ def test_node_batches_induce_the_subgraph(sparse):
 def test_node_batches_normalise_the_subgraph_anew():
     graph = random_graph([12], density=0.5)
     model = double_model(make_settings("node"), 4)
-    source = NodeBatches(graph, nodes_per_step=5, steps_per_epoch=1, prepare=model.prepare, device=CPU, dtype=torch.float32)
+    source = NodeBatches(
+        graph,
+        nodes_per_step=5,
+        steps_per_epoch=1,
+        prepare=model.prepare,
+        device=CPU,
+        dtype=torch.float32,
+    )
     rows = torch.tensor([0, 2, 3, 7, 9])
     cut = source.take(rows).structure
     whole = double_batch(graph, model).structure.to_dense()
@@ -79,13 +94,17 @@ def test_node_batches_normalise_the_subgraph_anew():
 
 def test_more_nodes_than_there_are_is_all_of_them():
     graph = random_graph([4])
-    source = NodeBatches(graph, nodes_per_step=99, steps_per_epoch=1, prepare=plain, device=CPU, dtype=torch.float32)
+    source = NodeBatches(
+        graph, nodes_per_step=99, steps_per_epoch=1, prepare=plain, device=CPU, dtype=torch.float32
+    )
     assert source.plan(generator(0))[0].tolist() == [0, 1, 2, 3]
 
 
 def test_a_subset_that_misses_a_graph_counts_only_graphs_present():
     graph = random_graph([3, 3, 3])
-    source = NodeBatches(graph, nodes_per_step=2, steps_per_epoch=1, prepare=plain, device=CPU, dtype=torch.float32)
+    source = NodeBatches(
+        graph, nodes_per_step=2, steps_per_epoch=1, prepare=plain, device=CPU, dtype=torch.float32
+    )
     batch = source.take(torch.tensor([1, 7]))
     assert batch.num_graphs == 2
     assert batch.graph_id.tolist() == [0, 1]
@@ -107,7 +126,11 @@ def test_features_must_be_encoded_first():
 
 def test_steps_of_free_shapes_have_no_kind():
     graph = random_graph([3, 4])
-    batches = GraphBatches(full_batch(graph, prepare=lambda edges: edges, device=torch.device("cpu")), graph.ptr, batch_size=1)
+    batches = GraphBatches(
+        full_batch(graph, prepare=lambda edges: edges, device=torch.device("cpu")),
+        graph.ptr,
+        batch_size=1,
+    )
     assert batches.kind(torch.tensor([0])) is None
     with pytest.raises(TypeError, match="one by one"):
         batches.cut(torch.tensor([0]), 0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphlatent.data.cut import cut_graphs, take_apart
 from graphlatent.data.graph import RawGraph, assemble
-from graphlatent.data.sparse import SparseMatrix, to_dense
+from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 
 def test_by_hand():

@@ -12,17 +12,32 @@ import torch
 from graphlatent.data import datasets as datasets_module
 from graphlatent.data.datasets import DATASETS, dataset_info, find_dataset, is_present, load_dataset
 from graphlatent.data.datasets import data_root as default_root
-from graphlatent.data.sparse import SparseMatrix, to_dense
 from graphlatent.errors import InputError, MissingDependencyError
+from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 REAL = ["NCI1", "PROTEINS", "MUTAG", "IMDB-B", "Computers", "Photo", "CS", "Physics"]
 
 
 def test_the_fifteen_sets():
     assert [info.name for info in DATASETS if info.level == "graph"] == [
-        "NCI1", "PROTEINS", "DD", "MUTAG", "COLLAB", "RDT-B", "RDT-M5K", "IMDB-B",
-    ]  # fmt: skip
-    assert [info.name for info in DATASETS if info.level == "node"] == ["Computers", "Photo", "CS", "Physics", "PPI", "Flickr", "Reddit"]
+        "NCI1",
+        "PROTEINS",
+        "DD",
+        "MUTAG",
+        "COLLAB",
+        "RDT-B",
+        "RDT-M5K",
+        "IMDB-B",
+    ]
+    assert [info.name for info in DATASETS if info.level == "node"] == [
+        "Computers",
+        "Photo",
+        "CS",
+        "Physics",
+        "PPI",
+        "Flickr",
+        "Reddit",
+    ]
     names = [name.lower() for info in DATASETS for name in (info.name, *info.aliases)]
     assert len(set(names)) == len(names)
 
@@ -32,7 +47,12 @@ def test_names_and_aliases():
     assert dataset_info("reddit-binary").name == "RDT-B"
     assert find_dataset("IMDB-BINARY").folder == "IMDB-BINARY"
     assert find_dataset("karate") is None
-    with pytest.raises(InputError, match=r"There is no data set 'PROTEIN'. Known are NCI1, .*, Reddit. Did you mean 'PROTEINS'\?"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"There is no data set 'PROTEIN'. Known are NCI1, .*, Reddit. Did you mean 'PROTEINS'\?"
+        ),
+    ):
         dataset_info("PROTEIN")
     with pytest.raises(InputError, match=r"There is no data set 'qqq'. Known are .*Reddit\.$"):
         load_dataset("qqq")
@@ -71,7 +91,10 @@ def test_isolated_nodes_of_the_amazon_sets(data_root, name, isolated):
 
 def test_counts_of_the_coauthor_sets_stay_or_are_binarized(data_root):
     root = data_root("CS")
-    counts, binary = load_dataset("CS", root=root).graph.x, load_dataset("cs", root=root, binarize=True).graph.x
+    counts, binary = (
+        load_dataset("CS", root=root).graph.x,
+        load_dataset("cs", root=root, binarize=True).graph.x,
+    )
     assert isinstance(counts, SparseMatrix)
     assert counts.value.max() > 1
     assert binary.value.unique().tolist() == [1]
@@ -102,10 +125,16 @@ def write_ppi(root):
     rng = np.random.default_rng(0)
     for part, sizes in (("train", [3, 4]), ("valid", [3]), ("test", [5])):
         starts = np.cumsum([0, *sizes])
-        links = [{"source": int(s) + i, "target": int(s) + i + 1} for s, n in zip(starts, sizes, strict=False) for i in range(n - 1)]
+        links = [
+            {"source": int(s) + i, "target": int(s) + i + 1}
+            for s, n in zip(starts, sizes, strict=False)
+            for i in range(n - 1)
+        ]
         links += [{"source": 0, "target": 0}]  # a self-loop, which goes
         nodes = [{"id": i} for i in range(int(starts[-1]))]
-        (raw / f"{part}_graph.json").write_text(json.dumps({"directed": False, "graph": {}, "nodes": nodes, "links": links}))
+        (raw / f"{part}_graph.json").write_text(
+            json.dumps({"directed": False, "graph": {}, "nodes": nodes, "links": links})
+        )
         np.save(raw / f"{part}_feats.npy", rng.normal(size=(starts[-1], 50)))
         np.save(raw / f"{part}_labels.npy", rng.integers(0, 2, size=(starts[-1], 121)))
         np.save(raw / f"{part}_graph_id.npy", np.repeat(np.arange(len(sizes)) + 7, sizes))
@@ -131,8 +160,16 @@ def test_ppi_layout(tmp_path):
 def test_saint_layout(tmp_path, name, folder):
     raw = tmp_path / folder / "raw"
     raw.mkdir(parents=True)
-    adjacency = sp.csr_matrix(np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]], dtype=np.float64))
-    np.savez(raw / "adj_full.npz", data=adjacency.data, indices=adjacency.indices, indptr=adjacency.indptr, shape=adjacency.shape)
+    adjacency = sp.csr_matrix(
+        np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]], dtype=np.float64)
+    )
+    np.savez(
+        raw / "adj_full.npz",
+        data=adjacency.data,
+        indices=adjacency.indices,
+        indptr=adjacency.indptr,
+        shape=adjacency.shape,
+    )
     np.save(raw / "feats.npy", np.arange(8.0).reshape(4, 2))
     (raw / "class_map.json").write_text(json.dumps({"0": 2, "1": 0, "2": 1, "3": 2}))
     (raw / "role.json").write_text(json.dumps({"tr": [0, 2], "va": [1], "te": [3]}))
@@ -150,7 +187,11 @@ def test_saint_layout(tmp_path, name, folder):
 def test_tu_layout_gives_classes_from_zero(tmp_path):
     raw = tmp_path / "REDDIT-MULTI-5K" / "raw"
     raw.mkdir(parents=True)
-    for kind, text in {"A": "1, 2\n2, 1\n2, 2\n", "graph_indicator": "1\n1\n2\n3\n", "graph_labels": "5\n1\n5\n"}.items():
+    for kind, text in {
+        "A": "1, 2\n2, 1\n2, 2\n",
+        "graph_indicator": "1\n1\n2\n3\n",
+        "graph_labels": "5\n1\n5\n",
+    }.items():
         (raw / f"REDDIT-MULTI-5K_{kind}.txt").write_text(text)
     data = load_dataset("RDT-M5K", root=tmp_path)
     assert data.graph.y.tolist() == [1, 0, 1]
@@ -177,9 +218,30 @@ class Offline:
 @pytest.mark.parametrize(
     ("name", "folder", "message"),
     [
-        ("NCI1", "NCI1", r"NCI1 is not \(or not whole\) under .*: OSError: no network. Put its files \(NCI1_A.txt, NCI1_graph"),
-        ("PPI", "PPI", r"RuntimeError: bad archive. Put its files \(train_graph.json, train_feats.npy, .*\) into"),
-        ("Flickr", "Flickr", r"ZeroDivisionError: division by zero. Put its files \(adj_full.npz, feats.npy, class_map.json, role.json\)"),
+        (
+            "NCI1",
+            "NCI1",
+            (
+                r"NCI1 is not \(or not whole\) under .*: OSError: no network. Put its files"
+                r" \(NCI1_A.txt, NCI1_graph"
+            ),
+        ),
+        (
+            "PPI",
+            "PPI",
+            (
+                r"RuntimeError: bad archive. Put its files \(train_graph.json, train_feats.npy,"
+                r" .*\) into"
+            ),
+        ),
+        (
+            "Flickr",
+            "Flickr",
+            (
+                r"ZeroDivisionError: division by zero. Put its files \(adj_full.npz, feats.npy,"
+                r" class_map.json, role.json\)"
+            ),
+        ),
         ("CS", "CS", r"OSError: no network. Put its files \(ms_academic_cs.npz\) into"),
     ],
 )
@@ -195,7 +257,10 @@ def test_what_cannot_be_downloaded(tmp_path, monkeypatch, name, folder, message)
     for _ in range(2):  # what the first try left behind does not pass for data
         with pytest.raises(InputError, match=message) as caught:
             load_dataset(name, root=tmp_path)
-        assert f"into {tmp_path / folder / 'raw'}, or name another root, for example by the environment variable" in str(caught.value)
+        assert (
+            f"into {tmp_path / folder / 'raw'}, or name another root, for example by the"
+            " environment variable" in str(caught.value)
+        )
 
 
 def test_what_is_downloaded_is_read(tmp_path, monkeypatch):
@@ -205,10 +270,16 @@ def test_what_is_downloaded_is_read(tmp_path, monkeypatch):
         features = sp.csr_matrix(np.array([[3.0, 0, 0, 0, 0], [0, 0, 0, 0, 0]]))
         np.savez(
             place / Path(url).name,
-            adj_data=csr.data, adj_indices=csr.indices, adj_indptr=csr.indptr, adj_shape=csr.shape,
-            attr_data=features.data, attr_indices=features.indices, attr_indptr=features.indptr, attr_shape=features.shape,
+            adj_data=csr.data,
+            adj_indices=csr.indices,
+            adj_indptr=csr.indptr,
+            adj_shape=csr.shape,
+            attr_data=features.data,
+            attr_indices=features.indices,
+            attr_indptr=features.indptr,
+            attr_shape=features.shape,
             labels=np.array([0, 1]),
-        )  # fmt: skip
+        )
 
     monkeypatch.setattr(datasets_module, "_download", bring)
     graph = load_dataset("Physics", root=tmp_path).graph
@@ -221,7 +292,9 @@ def test_npz_files_are_fetched_from_where_pyg_fetches_them(tmp_path, monkeypatch
     from torch_geometric.datasets import Coauthor
 
     asked = []
-    monkeypatch.setattr(torch_geometric.data, "download_url", lambda url, folder: asked.append((url, folder)))
+    monkeypatch.setattr(
+        torch_geometric.data, "download_url", lambda url, folder: asked.append((url, folder))
+    )
     with pytest.raises(InputError, match=r"There is no file .*ms_academic_cs.npz"):
         load_dataset("CS", root=tmp_path)
     assert asked == [(f"{Coauthor.url}ms_academic_cs.npz", str(tmp_path / "CS" / "raw"))]
@@ -229,7 +302,10 @@ def test_npz_files_are_fetched_from_where_pyg_fetches_them(tmp_path, monkeypatch
 
 def test_pyg_is_needed_where_files_are_not_at_hand(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_geometric", None)
-    with pytest.raises(MissingDependencyError, match=r"Loading the data set NCI1 needs the package 'torch_geometric'"):
+    with pytest.raises(
+        MissingDependencyError,
+        match=r"Loading the data set NCI1 needs the package 'torch_geometric'",
+    ):
         load_dataset("NCI1", root=tmp_path)
 
 
@@ -241,7 +317,10 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
             raise ModuleNotFoundError("No module named 'networkx'", name="networkx")
 
     monkeypatch.setattr(torch_geometric, "datasets", NoNetworkx())
-    with pytest.raises(MissingDependencyError, match=r"Loading the data set PPI needs the package 'networkx'. Install it with"):
+    with pytest.raises(
+        MissingDependencyError,
+        match=r"Loading the data set PPI needs the package 'networkx'. Install it with",
+    ):
         load_dataset("PPI", root=tmp_path)
 
 

@@ -16,14 +16,18 @@ def pairs_of(clean):
 
 
 def test_duplicates_are_merged_and_weights_take_the_maximum():
-    clean = clean_edges(edges((1, 0), (0, 1), (1, 0)), torch.tensor([2.0, 1.0, 5.0]), num_nodes=2, symmetrize=False)
+    clean = clean_edges(
+        edges((1, 0), (0, 1), (1, 0)), torch.tensor([2.0, 1.0, 5.0]), num_nodes=2, symmetrize=False
+    )
     assert pairs_of(clean) == [(0, 1), (1, 0)]
     assert clean.edge_weight.tolist() == [1.0, 5.0]
     assert (clean.num_merged, clean.num_added, clean.num_self_loops) == (1, 0, 0)
 
 
 def test_symmetrize_adds_what_is_missing_and_takes_the_larger_weight():
-    clean = clean_edges(edges((0, 1), (1, 0), (1, 2)), torch.tensor([1.0, 4.0, 3.0]), num_nodes=3, symmetrize=True)
+    clean = clean_edges(
+        edges((0, 1), (1, 0), (1, 2)), torch.tensor([1.0, 4.0, 3.0]), num_nodes=3, symmetrize=True
+    )
     assert pairs_of(clean) == [(0, 1), (1, 0), (1, 2), (2, 1)]
     assert clean.edge_weight.tolist() == [4.0, 4.0, 3.0, 3.0]
     assert (clean.num_merged, clean.num_added) == (0, 1)
@@ -49,11 +53,22 @@ def test_no_edges():
 
 def test_undirected_nodes_get_their_reverse_edges_without_counting_them():
     which = torch.tensor([True, True, False, False])
-    clean = clean_edges(edges((0, 1), (2, 3)), torch.tensor([1.0, 2.0]), num_nodes=4, symmetrize=False, undirected=which)
+    clean = clean_edges(
+        edges((0, 1), (2, 3)),
+        torch.tensor([1.0, 2.0]),
+        num_nodes=4,
+        symmetrize=False,
+        undirected=which,
+    )
     assert pairs_of(clean) == [(0, 1), (1, 0), (2, 3)]
     assert clean.edge_weight.tolist() == [1.0, 1.0, 2.0]
     assert clean.num_added == 0
-    assert clean_edges(edges((0, 1), (2, 3)), None, num_nodes=4, symmetrize=True, undirected=which).num_added == 1
+    assert (
+        clean_edges(
+            edges((0, 1), (2, 3)), None, num_nodes=4, symmetrize=True, undirected=which
+        ).num_added
+        == 1
+    )
 
 
 def test_is_symmetric_looks_at_edges_and_weights():
@@ -73,7 +88,9 @@ def test_is_symmetric_looks_at_edges_and_weights():
 def test_clean_edges_equal_a_dictionary(num_nodes, raw, symmetrize):
     expected: dict[tuple[int, int], float] = {}
     for u, v, w in raw:
-        for pair in [(u % num_nodes, v % num_nodes)] + ([(v % num_nodes, u % num_nodes)] if symmetrize else []):
+        for pair in [(u % num_nodes, v % num_nodes)] + (
+            [(v % num_nodes, u % num_nodes)] if symmetrize else []
+        ):
             expected[pair] = max(expected.get(pair, 0.0), float(w))
     clean = clean_edges(
         edges(*[(u % num_nodes, v % num_nodes) for u, v, _ in raw]),
@@ -84,5 +101,7 @@ def test_clean_edges_equal_a_dictionary(num_nodes, raw, symmetrize):
     assert dict(zip(pairs_of(clean), clean.edge_weight.tolist(), strict=True)) == expected
     assert pairs_of(clean) == sorted(expected)
     assert not symmetrize or is_symmetric(clean.edge_index, clean.edge_weight, num_nodes=num_nodes)
-    again = clean_edges(clean.edge_index, clean.edge_weight, num_nodes=num_nodes, symmetrize=symmetrize)
+    again = clean_edges(
+        clean.edge_index, clean.edge_weight, num_nodes=num_nodes, symmetrize=symmetrize
+    )
     assert (again.num_merged, again.num_added) == (0, 0)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from graphlatent.data.columns import ColumnSpec
 from graphlatent.data.features import FeatureSpec, encode_features, fit_features
 from graphlatent.data.graph import RawGraph, assemble
-from graphlatent.data.sparse import SparseMatrix, to_dense
 from graphlatent.errors import ConfigError, GraphLatentWarning, InputError
+from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 
 def ring(num_nodes, **changes):
@@ -56,7 +56,10 @@ def test_columns_by_hand():
     assert spec.names == ["age", "alive", "color=blue", "color=red"]
     encoded = encode_features(spec, graph)
     unit = np.sqrt(1.5)  # (5 - 3) / std of (1, 3, 5)
-    assert torch.allclose(encoded.x, torch.tensor([[-unit, 1, 0, 1], [0, 0, 1, 0], [unit, 1, 0, 1]], dtype=torch.float32))
+    assert torch.allclose(
+        encoded.x,
+        torch.tensor([[-unit, 1, 0, 1], [0, 0, 1, 0], [unit, 1, 0, 1]], dtype=torch.float32),
+    )
     assert encoded.x.dtype == torch.float32
     assert encoded.columns is None
     assert graph.columns is not None
@@ -111,7 +114,10 @@ def test_bytes_are_read_as_text():
 
 def test_categories_compare_as_text():
     spec = fit(with_columns(c=objects("1", "2", "x")))
-    assert to_dense(encode_features(spec, with_columns(c=[2, 1])).x).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert to_dense(encode_features(spec, with_columns(c=[2, 1])).x).tolist() == [
+        [0, 1, 0],
+        [1, 0, 0],
+    ]
 
 
 def test_truth_values_and_numbers_stand_for_each_other():
@@ -178,13 +184,18 @@ column_specs = st.one_of(
         st.floats(min_value=1e-30, max_value=1e30),
     ),
     st.builds(lambda n: ColumnSpec(n, "boolean"), names),
-    st.builds(lambda n, c: ColumnSpec(n, "categorical", tuple(sorted(c))), names, st.sets(st.text(max_size=4), min_size=1, max_size=4)),
+    st.builds(
+        lambda n, c: ColumnSpec(n, "categorical", tuple(sorted(c))),
+        names,
+        st.sets(st.text(max_size=4), min_size=1, max_size=4),
+    ),
 )
 specs = st.one_of(
     st.builds(lambda f: FeatureSpec("given", num_features=f), st.integers(1, 10_000)),
     st.builds(lambda c: FeatureSpec("degree", cap=c), st.integers(0, 10_000)),
     st.builds(
-        lambda c: FeatureSpec("columns", columns=tuple(c)), st.lists(column_specs, min_size=1, max_size=4, unique_by=lambda c: c.name)
+        lambda c: FeatureSpec("columns", columns=tuple(c)),
+        st.lists(column_specs, min_size=1, max_size=4, unique_by=lambda c: c.name),
     ),
 )
 
@@ -198,35 +209,64 @@ def test_json_round_trip(spec):
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.booleans(), st.sampled_from(["a", "b", "ä", "", "a b"])), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.floats(-1e6, 1e6), st.booleans(), st.sampled_from(["a", "b", "ä", "", "a b"])),
+        min_size=1,
+        max_size=12,
+    )
+)
 def test_columns_equal_a_loop(rows):
     numbers, truths, texts = zip(*rows, strict=True)
     graph = with_columns(n=list(numbers), t=list(truths), c=list(texts))
     spec = fit(graph)
     known = sorted(set(texts))
     mean, scale = np.mean(numbers), np.std(numbers) if min(numbers) != max(numbers) else 1.0
-    expected = [[(n - mean) / (scale or 1.0), float(t), *[float(c == k) for k in known]] for n, t, c in rows]
+    expected = [
+        [(n - mean) / (scale or 1.0), float(t), *[float(c == k) for k in known]] for n, t, c in rows
+    ]
     assert np.allclose(encode_features(spec, graph).x.numpy(), np.array(expected), atol=1e-4)
 
 
 def test_a_column_that_names_the_nodes_is_pointed_out():
     graph = with_columns(name=[f"person {i}" for i in range(150)])
-    with pytest.warns(GraphLatentWarning, match="Column 'name' has 150 different values in 150 rows and becomes as many features"):
+    with pytest.warns(
+        GraphLatentWarning,
+        match="Column 'name' has 150 different values in 150 rows and becomes as many features",
+    ):
         fit(graph)
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1.0, np.nan, np.nan], r"Column 'c' has 2 missing value\(s\), the first in row 1 \(from 0\). Fill them, drop those nodes"),
-        (objects("a", "b", None), r"Column 'c' has 1 missing value\(s\), the first in row 2 \(from 0\)"),
+        (
+            [1.0, np.nan, np.nan],
+            (
+                r"Column 'c' has 2 missing value\(s\), the first in row 1 \(from 0\). Fill them,"
+                r" drop those nodes"
+            ),
+        ),
+        (
+            objects("a", "b", None),
+            r"Column 'c' has 1 missing value\(s\), the first in row 2 \(from 0\)",
+        ),
         (objects("a", float("nan"), "b"), r"1 missing value\(s\), the first in row 1"),
         (objects(True, None, False), r"1 missing value\(s\), the first in row 1"),
         ([1.0, np.inf, 0.0], r"Column 'c' holds inf in row 1 \(from 0\), too large for a feature"),
         ([1.0, 2.0, -1e39], r"Column 'c' holds -1e\+39 in row 2"),
-        (objects([1], [2], [3]), "Column 'c' holds values of type list. A feature column must hold numbers, truth values or text"),
+        (
+            objects([1], [2], [3]),
+            (
+                "Column 'c' holds values of type list. A feature column must hold numbers, truth"
+                " values or text"
+            ),
+        ),
         (objects(*[datetime.date(2020, 1, 1)] * 3), "Column 'c' holds values of type date"),
-        (np.array(["2020-01-01"] * 3, dtype="datetime64[D]"), r"Column 'c' holds values of type datetime64\[D\].*turn dates into numbers"),
+        (
+            np.array(["2020-01-01"] * 3, dtype="datetime64[D]"),
+            r"Column 'c' holds values of type datetime64\[D\].*turn dates into numbers",
+        ),
     ],
 )
 def test_columns_that_cannot_be_used(values, message):
@@ -248,18 +288,29 @@ def test_missing_values_at_transform_too():
 
 def test_degree_cap_is_checked():
     for wrong in (0, 1.5, True):
-        with pytest.raises(ConfigError, match=r"The 'degree_cap' parameter of fit_features must be an integer of 1 or more. Got"):
+        with pytest.raises(
+            ConfigError,
+            match=(
+                r"The 'degree_cap' parameter of fit_features must be an integer of 1 or more. Got"
+            ),
+        ):
             fit(star(2), degree_cap=wrong)
 
 
 def test_another_width():
-    with pytest.raises(InputError, match=r"The features have 3 columns, but the model was fitted on 2. Give the same features"):
+    with pytest.raises(
+        InputError,
+        match=r"The features have 3 columns, but the model was fitted on 2. Give the same features",
+    ):
         encode_features(FeatureSpec("given", num_features=2), ring(2, x=np.ones((2, 3))))
 
 
 def test_other_columns():
     spec = fit(with_columns(a=[1, 2], b=[1, 2]))
-    with pytest.raises(InputError, match=r"missing \['a'\], not known \['c', 'd'\]. Give exactly the columns \['a', 'b'\]"):
+    with pytest.raises(
+        InputError,
+        match=r"missing \['a'\], not known \['c', 'd'\]. Give exactly the columns \['a', 'b'\]",
+    ):
         encode_features(spec, with_columns(b=[1, 2], d=[1, 2], c=[1, 2]))
 
 
@@ -267,7 +318,10 @@ def test_a_category_never_seen():
     spec = fit(with_columns(c=["a", "b"]))
     with pytest.raises(
         InputError,
-        match=r"Column 'c' holds 'z' in row 1 \(from 0\), a value it never held when the model was fitted \(known: 'a', 'b'\). Replace it",
+        match=(
+            r"Column 'c' holds 'z' in row 1 \(from 0\), a value it never held when the model was"
+            r" fitted \(known: 'a', 'b'\). Replace it"
+        ),
     ):
         encode_features(spec, with_columns(c=["a", "z"]))
     many = fit(with_columns(c=list("abcdefgh")))
@@ -277,15 +331,32 @@ def test_a_category_never_seen():
 
 def test_a_column_that_changed_its_type():
     numeric, boolean = fit(with_columns(c=[1, 2])), fit(with_columns(c=[True, False]))
-    with pytest.raises(InputError, match=r"Column 'c' held numbers when the model was fitted, and now holds text such as 'a'. Give it"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"Column 'c' held numbers when the model was fitted, and now holds text such as 'a'."
+            r" Give it"
+        ),
+    ):
         encode_features(numeric, with_columns(c=["a", "b"]))
-    with pytest.raises(InputError, match="Column 'c' held truth values when the model was fitted, and now holds text such as 'a'"):
+    with pytest.raises(
+        InputError,
+        match=(
+            "Column 'c' held truth values when the model was fitted, and now holds text such as 'a'"
+        ),
+    ):
         encode_features(boolean, with_columns(c=["a", "b"]))
-    with pytest.raises(InputError, match="Column 'c' held truth values when the model was fitted, and now holds 2"):
+    with pytest.raises(
+        InputError, match="Column 'c' held truth values when the model was fitted, and now holds 2"
+    ):
         encode_features(boolean, with_columns(c=[1, 2]))
 
 
-GRAPHS = {"given": ring(2, x=np.eye(2)), "columns": ring(2, columns={"a": np.array([1, 2])}), "degree": ring(2)}
+GRAPHS = {
+    "given": ring(2, x=np.eye(2)),
+    "columns": ring(2, columns={"a": np.array([1, 2])}),
+    "degree": ring(2),
+}
 WORDS = {"given": "a feature matrix", "columns": "named feature columns", "degree": "no features"}
 
 
@@ -297,7 +368,13 @@ def test_another_kind_of_features(fitted, came):
         assert encode_features(spec, GRAPHS[came]).x.shape == (2, spec.width)
         return
     way_out = "Leave the features out" if fitted == "degree" else "Give the same features"
-    with pytest.raises(InputError, match=rf"fitted on graphs with {WORDS[fitted]}.* this graph has {WORDS[came]}. {way_out}, or fit a new"):
+    with pytest.raises(
+        InputError,
+        match=(
+            rf"fitted on graphs with {WORDS[fitted]}.* this graph has {WORDS[came]}. {way_out}, or"
+            r" fit a new"
+        ),
+    ):
         encode_features(spec, GRAPHS[came])
 
 
@@ -316,15 +393,54 @@ def test_another_kind_of_features(fitted, came):
         ({"kind": "columns", "columns": "abc"}, "columns must be a list. Got 'abc'"),
         ({"kind": "columns", "columns": ["abc"]}, "a column needs 'name' and 'kind'"),
         ({"kind": "columns", "columns": [{"kind": "boolean"}]}, "a column needs 'name' and 'kind'"),
-        ({"kind": "columns", "columns": [{"name": "a", "kind": "boolean"}] * 2}, r"columns must have different names. Got \['a', 'a'\]"),
-        ({"kind": "columns", "columns": [{"name": 3, "kind": "boolean"}]}, "column 3: the name must be text"),
-        ({"kind": "columns", "columns": [{"name": "a", "kind": "odd"}]}, "column 'a': kind must be one of"),
-        ({"kind": "columns", "columns": [{"name": "a", "kind": "categorical"}]}, r"kind 'categorical' does not go with categories \(\)"),
-        ({"kind": "columns", "columns": [{"name": "a", "kind": "categorical", "categories": "b"}]}, "categories must be a list. Got 'b'"),
-        ({"kind": "columns", "columns": [{"name": "a", "kind": "categorical", "categories": ["b", "a"]}]}, "must be text, sorted"),
-        ({"kind": "columns", "columns": [{"name": "a", "kind": "categorical", "categories": [1]}]}, "must be text, sorted"),
-        ({"kind": "columns", "columns": [{"name": "a", "kind": "numeric", "scale": 0}]}, "scale must be a finite number above 0. Got 0"),
-        ({"kind": "columns", "columns": [{"name": "a", "kind": "numeric", "mean": float("nan")}]}, "mean must be a finite number. Got nan"),
+        (
+            {"kind": "columns", "columns": [{"name": "a", "kind": "boolean"}] * 2},
+            r"columns must have different names. Got \['a', 'a'\]",
+        ),
+        (
+            {"kind": "columns", "columns": [{"name": 3, "kind": "boolean"}]},
+            "column 3: the name must be text",
+        ),
+        (
+            {"kind": "columns", "columns": [{"name": "a", "kind": "odd"}]},
+            "column 'a': kind must be one of",
+        ),
+        (
+            {"kind": "columns", "columns": [{"name": "a", "kind": "categorical"}]},
+            r"kind 'categorical' does not go with categories \(\)",
+        ),
+        (
+            {
+                "kind": "columns",
+                "columns": [{"name": "a", "kind": "categorical", "categories": "b"}],
+            },
+            "categories must be a list. Got 'b'",
+        ),
+        (
+            {
+                "kind": "columns",
+                "columns": [{"name": "a", "kind": "categorical", "categories": ["b", "a"]}],
+            },
+            "must be text, sorted",
+        ),
+        (
+            {
+                "kind": "columns",
+                "columns": [{"name": "a", "kind": "categorical", "categories": [1]}],
+            },
+            "must be text, sorted",
+        ),
+        (
+            {"kind": "columns", "columns": [{"name": "a", "kind": "numeric", "scale": 0}]},
+            "scale must be a finite number above 0. Got 0",
+        ),
+        (
+            {
+                "kind": "columns",
+                "columns": [{"name": "a", "kind": "numeric", "mean": float("nan")}],
+            },
+            "mean must be a finite number. Got nan",
+        ),
     ],
 )
 def test_damaged_specs(values, message):

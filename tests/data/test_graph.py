@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphlatent.data.graph import RawGraph, assemble
-from graphlatent.data.sparse import SparseMatrix, to_dense
 from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 BOTH = np.array([[0, 1], [1, 0]])
 
@@ -22,7 +22,12 @@ def raw(**changes):
 
 
 def test_two_graphs_lie_side_by_side():
-    graph = assemble([raw(x=np.eye(2), y=[1, 0]), raw(edge_index=np.zeros((2, 0), int), num_nodes=1, x=[[5, 6]], y=[2], name="h")])
+    graph = assemble(
+        [
+            raw(x=np.eye(2), y=[1, 0]),
+            raw(edge_index=np.zeros((2, 0), int), num_nodes=1, x=[[5, 6]], y=[2], name="h"),
+        ]
+    )
     assert graph.edge_index.tolist() == [[0, 1], [1, 0]]
     assert graph.ptr.tolist() == [0, 2, 3]
     assert (graph.num_graphs, graph.num_nodes, graph.num_edges) == (2, 3, 2)
@@ -37,7 +42,9 @@ def test_two_graphs_lie_side_by_side():
 
 def test_symmetrize_says_so_once():
     one_way = raw(edge_index=[[0], [1]])
-    with pytest.warns(GraphLatentWarning, match="1 edges had no reverse and were read in both directions"):
+    with pytest.warns(
+        GraphLatentWarning, match="1 edges had no reverse and were read in both directions"
+    ):
         graph = assemble([one_way])
     assert graph.edge_index.tolist() == [[0, 1], [1, 0]]
     assert "symmetrize=False keeps directions" in graph.notes[0]
@@ -65,7 +72,10 @@ def test_undirected_and_directed_graphs_together():
 
 
 def test_no_edges_is_allowed_and_said():
-    with pytest.warns(GraphLatentWarning, match="The input has no edges: every node is embedded from its own features"):
+    with pytest.warns(
+        GraphLatentWarning,
+        match="The input has no edges: every node is embedded from its own features",
+    ):
         graph = assemble([raw(edge_index=np.zeros((2, 0)), num_nodes=1)])
     assert graph.num_edges == 0
     with pytest.warns(GraphLatentWarning, match="None of the 2 graphs has an edge"):
@@ -172,17 +182,26 @@ def test_fingerprint_tells_graphs_apart():
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 8)), min_size=1, max_size=4), st.integers(0, 999))
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 8)), min_size=1, max_size=4),
+    st.integers(0, 999),
+)
 def test_each_graph_keeps_its_own_edges(sizes, seed):
     rng = np.random.default_rng(seed)
-    parts = [raw(edge_index=rng.integers(0, n, (2, e)), num_nodes=n, directed=False) for n, e in sizes]
+    parts = [
+        raw(edge_index=rng.integers(0, n, (2, e)), num_nodes=n, directed=False) for n, e in sizes
+    ]
     parts.append(raw())  # so that there is an edge
     graph = assemble(parts)
     start = 0
     for part in parts:
-        expected = {(int(a), int(b)) for u, v in np.asarray(part.edge_index).T for a, b in ((u, v), (v, u))}
+        expected = {
+            (int(a), int(b)) for u, v in np.asarray(part.edge_index).T for a, b in ((u, v), (v, u))
+        }
         inside = (graph.edge_index[0] >= start) & (graph.edge_index[0] < start + part.num_nodes)
-        assert {(a - start, b - start) for a, b in graph.edge_index[:, inside].T.tolist()} == expected
+        assert {
+            (a - start, b - start) for a, b in graph.edge_index[:, inside].T.tolist()
+        } == expected
         start += part.num_nodes
     assert start == graph.num_nodes
 
@@ -191,23 +210,53 @@ def test_each_graph_keeps_its_own_edges(sizes, seed):
     ("changes", "message"),
     [
         ({"num_nodes": 0}, "g has no nodes. Leave empty graphs out"),
-        ({"edge_index": np.ones((3, 2), int)}, r"edge_index must have shape \(2, number of edges\). Got shape \(3, 2\). It looks trans"),
+        (
+            {"edge_index": np.ones((3, 2), int)},
+            (
+                r"edge_index must have shape \(2, number of edges\). Got shape \(3, 2\). It looks"
+                r" trans"
+            ),
+        ),
         ({"edge_index": [0, 1]}, r"Got shape \(2,\)"),
-        ({"edge_index": [[0.0], [1.0]]}, "edge_index must hold integers, the row numbers of nodes. Got float64"),
+        (
+            {"edge_index": [[0.0], [1.0]]},
+            "edge_index must hold integers, the row numbers of nodes. Got float64",
+        ),
         ({"edge_index": [[0, 1], [1]]}, "edge_index must be a regular array"),
         ({"edge_index": [[0], [5]]}, "ids from 0 to 1, since there are 2 nodes. Got 5"),
         ({"edge_index": [[-1], [1]]}, "Got -1. Number the nodes from 0"),
         ({"edge_weight": [1.0]}, r"edge_weight must have one number per edge, 2. Got shape \(1,\)"),
         ({"edge_weight": [1.0, np.nan]}, "edge_weight holds NaN or infinite values"),
         ({"edge_weight": ["a", "b"]}, "edge_weight must be numbers. Got values of type <U1"),
-        ({"x": np.ones(2)}, r"features must be a 2-D array, \(nodes, features\). Got 1 dimension.* pass x\[:, None\]"),
+        (
+            {"x": np.ones(2)},
+            (
+                r"features must be a 2-D array, \(nodes, features\). Got 1 dimension.* pass x\[:,"
+                r" None\]"
+            ),
+        ),
         ({"x": np.ones((3, 1))}, "one row per node. Got 3 rows for 2 nodes"),
         ({"x": np.ones((2, 0))}, "features have no columns"),
-        ({"x": np.array([["a"], ["b"]])}, "features must be numbers. Got values of type <U1. Encode text columns"),
-        ({"x": np.array([[1.0], [np.nan]])}, r"features hold 1 value\(s\) that are NaN or infinite, the first \(nan\) at row 1, column 0"),
+        (
+            {"x": np.array([["a"], ["b"]])},
+            "features must be numbers. Got values of type <U1. Encode text columns",
+        ),
+        (
+            {"x": np.array([[1.0], [np.nan]])},
+            (
+                r"features hold 1 value\(s\) that are NaN or infinite, the first \(nan\) at row 1,"
+                r" column 0"
+            ),
+        ),
         ({"x": np.array([[1e300], [0.0]])}, r"the first \(inf\) at row 0, column 0"),
-        ({"x": sp.csr_matrix([[0.0, np.inf], [0.0, 0.0]])}, r"the first \(inf\) at row 0, column 1"),
-        ({"y": [1, 2, 3]}, r"y must hold one label per node, or one per graph.*Got shape \(3,\) for 2 nodes"),
+        (
+            {"x": sp.csr_matrix([[0.0, np.inf], [0.0, 0.0]])},
+            r"the first \(inf\) at row 0, column 1",
+        ),
+        (
+            {"y": [1, 2, 3]},
+            r"y must hold one label per node, or one per graph.*Got shape \(3,\) for 2 nodes",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named(changes, message):
@@ -225,6 +274,11 @@ def test_graphs_that_do_not_fit_each_other():
     with pytest.raises(InputError, match=r"same feature columns. g has \['a'\], h has \['b'\]"):
         assemble([raw(columns={"a": np.zeros(2)}), raw(columns={"b": np.zeros(2)}, name="h")])
     with pytest.raises(InputError, match="Column 'a' holds numbers in g but not in h"):
-        assemble([raw(columns={"a": np.zeros(2)}), raw(columns={"a": np.array(["x", "y"])}, name="h")])
-    with pytest.raises(InputError, match=r"h: y must hold one label per node, or one per graph, the same way in all graphs"):
+        assemble(
+            [raw(columns={"a": np.zeros(2)}), raw(columns={"a": np.array(["x", "y"])}, name="h")]
+        )
+    with pytest.raises(
+        InputError,
+        match=r"h: y must hold one label per node, or one per graph, the same way in all graphs",
+    ):
         assemble([raw(y=[1]), raw(y=[1, 2], name="h")])

@@ -34,45 +34,73 @@ def test_defaults():
 def test_members_are_as_many_as_asked(num_communities, ratio, memberships, seed):
     memberships = min(memberships, num_communities)
     made = overlapping_graph(
-        num_nodes=60, num_communities=num_communities, overlap_ratio=ratio, memberships=memberships, feature_dim=2, seed=seed
+        num_nodes=60,
+        num_communities=num_communities,
+        overlap_ratio=ratio,
+        memberships=memberships,
+        feature_dim=2,
+        seed=seed,
     )
     count = made.members.sum(1)
     shared = round(ratio * 60) if memberships > 1 else 0
-    assert np.bincount(count, minlength=memberships + 1)[memberships if shared else 1] == (shared or 60)
-    assert sorted(set(count.tolist())) == sorted({*([memberships] if shared else []), *([1] if shared < 60 else [])})
+    assert np.bincount(count, minlength=memberships + 1)[memberships if shared else 1] == (
+        shared or 60
+    )
+    assert sorted(set(count.tolist())) == sorted(
+        {*([memberships] if shared else []), *([1] if shared < 60 else [])}
+    )
     if ratio == 0:
         assert np.ptp(made.members.sum(0)) <= 1
 
 
 def test_sizes_of_communities_are_alike_and_overlaps_random():
-    made = overlapping_graph(num_nodes=6000, num_communities=4, overlap_ratio=0.5, memberships=2, avg_degree=1, feature_dim=2)
+    made = overlapping_graph(
+        num_nodes=6000,
+        num_communities=4,
+        overlap_ratio=0.5,
+        memberships=2,
+        avg_degree=1,
+        feature_dim=2,
+    )
     np.testing.assert_allclose(made.members.sum(0), 6000 * 1.5 / 4, rtol=0.05)
     together = made.members.T.astype(int) @ made.members
-    np.testing.assert_allclose(together[np.triu_indices(4, 1)], 3000 / 6, rtol=0.15)  # 3000 nodes over 6 pairs of communities
+    # 3000 nodes over 6 pairs of communities
+    np.testing.assert_allclose(together[np.triu_indices(4, 1)], 3000 / 6, rtol=0.15)
 
 
 @pytest.mark.parametrize("mixing", [0.0, 0.3, 1.0])
 def test_degree_and_mixing_are_as_asked(mixing):
-    made = overlapping_graph(num_nodes=8000, num_communities=8, overlap_ratio=0.0, mixing=mixing, feature_dim=2)
+    made = overlapping_graph(
+        num_nodes=8000, num_communities=8, overlap_ratio=0.0, mixing=mixing, feature_dim=2
+    )
     assert made.graph.num_edges / 8000 == pytest.approx(12, rel=0.03)
     by_chance = 1 / 8
-    assert np.mean(share_of_pairs(made) > 0) == pytest.approx(1 - mixing + mixing * by_chance, abs=0.02)
+    assert np.mean(share_of_pairs(made) > 0) == pytest.approx(
+        1 - mixing + mixing * by_chance, abs=0.02
+    )
 
 
 def test_nodes_of_two_communities_have_twice_the_neighbours_and_are_linked_more_densely():
-    made = overlapping_graph(num_nodes=6000, num_communities=5, overlap_ratio=0.4, mixing=0.0, feature_dim=2)
+    made = overlapping_graph(
+        num_nodes=6000, num_communities=5, overlap_ratio=0.4, mixing=0.0, feature_dim=2
+    )
     degree, two = made.graph.degree.numpy(), made.members.sum(1) == 2
     assert degree[two].mean() / degree[~two].mean() == pytest.approx(2, rel=0.05)
     shares = share_of_pairs(made)
     assert shares.min() >= 1  # every edge is inside a community
     common = made.members.astype(int) @ made.members.T.astype(int)
-    density = [(shares == k).sum() / ((common == k).sum() - (made.members.sum(1) == k).sum()) for k in (1, 2)]
+    density = [
+        (shares == k).sum() / ((common == k).sum() - (made.members.sum(1) == k).sum())
+        for k in (1, 2)
+    ]
     assert density[1] / density[0] == pytest.approx(2, rel=0.15)
 
 
 def test_features_are_means_of_centres_and_noise():
     made = overlapping_graph(sigma=0.0, overlap_ratio=0.4, memberships=3)
-    centres = np.stack([made.graph.x.numpy()[(made.members.sum(1) == 1) & made.members[:, k]][0] for k in range(6)])
+    centres = np.stack(
+        [made.graph.x.numpy()[(made.members.sum(1) == 1) & made.members[:, k]][0] for k in range(6)]
+    )
     expected = made.members @ centres / made.members.sum(1, keepdims=True)
     np.testing.assert_allclose(made.graph.x.numpy(), expected, rtol=1e-4, atol=1e-5)
     noisy = overlapping_graph(sigma=2.0, overlap_ratio=0.4, memberships=3)
@@ -89,25 +117,61 @@ def test_seeds():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_nodes": 3}, "The 'num_nodes' parameter of overlapping_graph must be an int of at least 6. Got 3 instead."),
-        ({"num_communities": 0}, "The 'num_communities' parameter of overlapping_graph must be an int of at least 1. Got 0 instead."),
-        ({"feature_dim": 0}, "The 'feature_dim' parameter of overlapping_graph must be an int of at least 1. Got 0 instead."),
+        (
+            {"num_nodes": 3},
+            (
+                "The 'num_nodes' parameter of overlapping_graph must be an int of at least 6. Got 3"
+                " instead."
+            ),
+        ),
+        (
+            {"num_communities": 0},
+            (
+                "The 'num_communities' parameter of overlapping_graph must be an int of at least 1."
+                " Got 0 instead."
+            ),
+        ),
+        (
+            {"feature_dim": 0},
+            (
+                "The 'feature_dim' parameter of overlapping_graph must be an int of at least 1. Got"
+                " 0 instead."
+            ),
+        ),
         (
             {"memberships": 7},
-            "The 'memberships' parameter of overlapping_graph must be an int from 1 to num_communities=6. Got 7 instead.",
+            (
+                "The 'memberships' parameter of overlapping_graph must be an int from 1 to"
+                " num_communities=6. Got 7 instead."
+            ),
         ),
         (
             {"overlap_ratio": 1.1},
-            "The 'overlap_ratio' parameter of overlapping_graph must be a float in the range [0.0, 1.0]. Got 1.1 instead.",
+            (
+                "The 'overlap_ratio' parameter of overlapping_graph must be a float in the range"
+                " [0.0, 1.0]. Got 1.1 instead."
+            ),
         ),
-        ({"mixing": -0.1}, "The 'mixing' parameter of overlapping_graph must be a float in the range [0.0, 1.0]. Got -0.1 instead."),
+        (
+            {"mixing": -0.1},
+            (
+                "The 'mixing' parameter of overlapping_graph must be a float in the range [0.0,"
+                " 1.0]. Got -0.1 instead."
+            ),
+        ),
         (
             {"avg_degree": -1.0},
-            "The 'avg_degree' parameter of overlapping_graph must be a float in the range [0.0, inf). Got -1.0 instead.",
+            (
+                "The 'avg_degree' parameter of overlapping_graph must be a float in the range [0.0,"
+                " inf). Got -1.0 instead."
+            ),
         ),
         (
             {"sigma": float("inf")},
-            "The 'sigma' parameter of overlapping_graph must be a float in the range [0.0, inf). Got inf instead.",
+            (
+                "The 'sigma' parameter of overlapping_graph must be a float in the range [0.0,"
+                " inf). Got inf instead."
+            ),
         ),
     ],
 )

@@ -1,4 +1,6 @@
-"""Splits: sizes by hand, shares of classes, and that split k depends on nothing but the seed and k."""
+"""Splits: sizes by hand, shares of classes, and that split k depends on nothing but the seed and
+k.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def test_split_k_does_not_depend_on_the_number_of_splits():
 
 
 def test_splits_and_seeds_differ():
-    train = [tuple(s.train) for seed in (0, 1) for s in random_splits(100, num_splits=10, seed=seed)]
+    train = [
+        tuple(s.train) for seed in (0, 1) for s in random_splits(100, num_splits=10, seed=seed)
+    ]
     assert len(set(train)) == 20
 
 
@@ -70,7 +74,14 @@ def test_stratified_shares_by_hand():
 def test_random_splits_are_partitions(labels, train_ratio, val_ratio, stratified, seed):
     labels = np.array(labels)
     stratify = labels if stratified else None
-    for split in random_splits(len(labels), num_splits=2, train_ratio=train_ratio, val_ratio=val_ratio, seed=seed, stratify=stratify):
+    for split in random_splits(
+        len(labels),
+        num_splits=2,
+        train_ratio=train_ratio,
+        val_ratio=val_ratio,
+        seed=seed,
+        stratify=stratify,
+    ):
         assert_partition(split, len(labels))
         assert len(split.train) == max(1, round(train_ratio * len(labels)))
         if stratified:
@@ -87,7 +98,9 @@ def test_folds_are_stratified_partitions(labels, num_folds, seed):
     assert len(splits) == num_folds
     for split in splits:
         assert_partition(split, len(labels))
-    np.testing.assert_array_equal(np.sort(np.concatenate([s.test for s in splits])), np.arange(len(labels)))
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([s.test for s in splits])), np.arange(len(labels))
+    )
     for label in np.unique(labels):  # also where a class has fewer members than there are folds
         counts = [int((labels[s.test] == label).sum()) for s in splits]
         assert max(counts) - min(counts) <= 1
@@ -106,13 +119,19 @@ def test_folds_agree_with_scikit_learn_on_sizes():
     from sklearn.model_selection import StratifiedKFold
 
     labels = np.repeat([0, 1, 2], [17, 9, 5])
-    reference = sorted(len(test) for _, test in StratifiedKFold(5, shuffle=True, random_state=0).split(labels, labels))
+    reference = sorted(
+        len(test)
+        for _, test in StratifiedKFold(5, shuffle=True, random_state=0).split(labels, labels)
+    )
     assert sorted(len(s.test) for s in fold_splits(labels, num_folds=5)) == reference
 
 
 def test_folds_are_shuffled():
     labels = np.zeros(40)
-    assert any(tuple(a.test) != tuple(b.test) for a, b in zip(fold_splits(labels), fold_splits(labels, seed=1), strict=True))
+    assert any(
+        tuple(a.test) != tuple(b.test)
+        for a, b in zip(fold_splits(labels), fold_splits(labels, seed=1), strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,25 +140,39 @@ def test_folds_are_shuffled():
         (
             {"num_rows": 2},
             InputError,
-            "There are too few rows to split: 2 row(s) with train_ratio=0.1 and val_ratio=0.1 leave none for the test. "
-            "Give more rows, or smaller ratios.",
+            (
+                "There are too few rows to split: 2 row(s) with train_ratio=0.1 and val_ratio=0.1"
+                " leave none for the test. Give more rows, or smaller ratios."
+            ),
         ),
         (
             {"num_rows": 9, "train_ratio": 1.5},
             ConfigError,
-            "The 'train_ratio' parameter of random_splits must be a float in the range (0.0, 1.0). Got 1.5 instead.",
+            (
+                "The 'train_ratio' parameter of random_splits must be a float in the range (0.0,"
+                " 1.0). Got 1.5 instead."
+            ),
         ),
         (
             {"num_rows": 9, "train_ratio": 0.6, "val_ratio": 0.4},
             ConfigError,
-            "The 'train_ratio' and 'val_ratio' parameters of random_splits must sum to less than 1, to leave rows for the test. "
-            "Got 0.6 + 0.4 instead.",
+            (
+                "The 'train_ratio' and 'val_ratio' parameters of random_splits must sum to less"
+                " than 1, to leave rows for the test. Got 0.6 + 0.4 instead."
+            ),
         ),
-        ({"num_rows": 9, "stratify": np.zeros(8)}, InputError, "Labels must have one entry per row, 9. Got 8."),
+        (
+            {"num_rows": 9, "stratify": np.zeros(8)},
+            InputError,
+            "Labels must have one entry per row, 9. Got 8.",
+        ),
         (
             {"num_rows": 9, "num_splits": 0},
             ConfigError,
-            "The 'num_splits' parameter of random_splits must be an int of at least 1. Got 0 instead.",
+            (
+                "The 'num_splits' parameter of random_splits must be an int of at least 1. Got 0"
+                " instead."
+            ),
         ),
     ],
 )
@@ -150,11 +183,18 @@ def test_bad_random_splits(arguments, kind, message):
 
 
 def test_bad_folds():
-    with pytest.raises(InputError, match=r"^There are too few rows for 10 folds: 4 row\(s\)\. Every fold needs a row to test"):
+    with pytest.raises(
+        InputError,
+        match=r"^There are too few rows for 10 folds: 4 row\(s\)\. Every fold needs a row to test",
+    ):
         fold_splits(np.zeros(4))
-    with pytest.raises(ConfigError, match="The 'num_folds' parameter of fold_splits must be an int of at least 2"):
+    with pytest.raises(
+        ConfigError, match="The 'num_folds' parameter of fold_splits must be an int of at least 2"
+    ):
         fold_splits(np.zeros(4), num_folds=1)
-    with pytest.raises(InputError, match=r"Labels must be a 1-D array, one label per row. Got shape \(4, 1\)."):
+    with pytest.raises(
+        InputError, match=r"Labels must be a 1-D array, one label per row. Got shape \(4, 1\)."
+    ):
         fold_splits(np.zeros((4, 1)), num_folds=2)
 
 

@@ -10,8 +10,8 @@ from cases import as_sparse, double_batch, double_model, generator, make_setting
 from graphlatent.data.batches import EdgeList
 from graphlatent.data.edges import clean_edges
 from graphlatent.errors import InputError
+from graphlatent.methods.lagraph.model import build_model
 from graphlatent.nn.encoders import CustomEncoder, GNNEncoder
-from graphlatent.nn.model import build_model
 from graphlatent.nn.norm import BatchNorm, measure_statistics
 from graphlatent.nn.propagation import gcn_matrix, gin_matrix
 from graphlatent.nn.readout import readout
@@ -32,7 +32,9 @@ def test_gcn_layer_is_pygs(weighted, directed):
     with torch.no_grad():
         ours.convs[0].weight.copy_(conv.lin.weight.T)
         ours.convs[0].bias.copy_(conv.bias)
-    torch.testing.assert_close(ours(graph.x, edge_index, weight), torch.relu(conv(graph.x, edge_index, weight)))
+    torch.testing.assert_close(
+        ours(graph.x, edge_index, weight), torch.relu(conv(graph.x, edge_index, weight))
+    )
 
 
 @pytest.mark.parametrize("directed", [True, False])
@@ -52,7 +54,9 @@ def test_gin_layer_is_pygs(directed):
 def test_gcn_matrix_by_hand():
     # path 0 - 1 - 2: degrees with self-loops 2, 3, 2
     edges = EdgeList(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), None, 3)
-    expected = torch.tensor([[1 / 2, 6**-0.5, 0], [6**-0.5, 1 / 3, 6**-0.5], [0, 6**-0.5, 1 / 2]], dtype=torch.float64)
+    expected = torch.tensor(
+        [[1 / 2, 6**-0.5, 0], [6**-0.5, 1 / 3, 6**-0.5], [0, 6**-0.5, 1 / 2]], dtype=torch.float64
+    )
     torch.testing.assert_close(gcn_matrix(edges).to_dense(), expected)
 
 
@@ -101,7 +105,9 @@ def test_sparse_and_dense_features_give_the_same_rows():
     for kind in ("gcn", "gin"):
         model = double_model(make_settings("node", encoder=kind), 4)
         a, b = (double_batch(g, model) for g in (graph, as_sparse(graph)))
-        torch.testing.assert_close(model.encode(a.x, a.structure)[-1], model.encode(b.x, b.structure)[-1])
+        torch.testing.assert_close(
+            model.encode(a.x, a.structure)[-1], model.encode(b.x, b.structure)[-1]
+        )
 
 
 @pytest.mark.parametrize("level", ["node", "graph"])
@@ -110,7 +116,9 @@ def test_node_permutation_equivariance(level):
     permutation = torch.randperm(9, generator=generator(3))
     position = torch.argsort(permutation)
     clean = clean_edges(position[graph.edge_index], graph.edge_weight, num_nodes=9, symmetrize=True)
-    moved = type(graph)(clean.edge_index, 9, graph.ptr, x=graph.x[permutation], edge_weight=clean.edge_weight)
+    moved = type(graph)(
+        clean.edge_index, 9, graph.ptr, x=graph.x[permutation], edge_weight=clean.edge_weight
+    )
     model = double_model(make_settings(level, num_layers=3), 4).train()
     a, b = double_batch(graph, model), double_batch(moved, model)
     rows_a, rows_b = model.encode(a.x, a.structure), model.encode(b.x, b.structure)
@@ -151,14 +159,20 @@ class TestBatchNorm:
         class Own(nn.Module):
             def __init__(self):
                 super().__init__()
-                self.linear, self.norm, self.drop = nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Dropout(0.9)
+                self.linear, self.norm, self.drop = (
+                    nn.Linear(4, 3),
+                    nn.BatchNorm1d(3),
+                    nn.Dropout(0.9),
+                )
 
             def forward(self, x, edge_index, edge_weight):
                 return self.drop(self.norm(self.linear(x)))
 
         model = CustomEncoder(Own())
         x = torch.randn(50, 4, generator=generator(0))
-        measure_statistics(model, lambda: model.layers(x, EdgeList(torch.zeros(2, 0, dtype=torch.int64), None, 50)))
+        measure_statistics(
+            model, lambda: model.layers(x, EdgeList(torch.zeros(2, 0, dtype=torch.int64), None, 50))
+        )
         rows = model.module.linear(x)
         torch.testing.assert_close(model.module.norm.running_mean, rows.mean(0))
         torch.testing.assert_close(model.module.norm.running_var, rows.var(0))
@@ -174,7 +188,10 @@ class TestReadout:
 
 
 class TestCustomEncoder:
-    @pytest.mark.parametrize(("returned", "got"), [(lambda x: x[0], "shape"), (lambda x: x[:1], "shape"), (lambda x: [x], "list")])
+    @pytest.mark.parametrize(
+        ("returned", "got"),
+        [(lambda x: x[0], "shape"), (lambda x: x[:1], "shape"), (lambda x: [x], "list")],
+    )
     def test_wrong_output_is_said(self, returned, got):
         class Own(nn.Module):
             def __init__(self):
@@ -184,7 +201,9 @@ class TestCustomEncoder:
             def forward(self, x, edge_index, edge_weight):
                 return returned(x * self.weight)
 
-        with pytest.raises(InputError, match=f"custom encoder Own must return one row per node.*Got {got}"):
+        with pytest.raises(
+            InputError, match=f"custom encoder Own must return one row per node.*Got {got}"
+        ):
             build_model(make_settings("node", encoder=Own()), in_dim=4, generator=generator(0))
 
     def test_wrong_width_is_said(self):

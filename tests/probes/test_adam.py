@@ -1,4 +1,6 @@
-"""The paper's node probe: against a plain loop of torch, split by split, and that splits do not see each other."""
+"""The paper's node probe: against a plain loop of torch, split by split, and that splits do not see
+each other.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from graphlatent.data.sparse import SparseMatrix
 from graphlatent.data.splits import Split, random_splits
 from graphlatent.errors import InputError
+from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes import adam
 from graphlatent.probes.adam import adam_answers
 from graphlatent.probes.protocol import Protocol
@@ -25,11 +27,17 @@ HOW = {"epochs": 12, "weight_decay": 1e-2}
 def blobs(num_rows=240, num_columns=6, num_classes=4, *, seed=0):
     rng = np.random.default_rng(seed)
     labels = rng.integers(num_classes, size=num_rows)
-    return rng.normal(size=(num_classes, num_columns))[labels] + 1.5 * rng.normal(size=(num_rows, num_columns)), labels
+    return (
+        rng.normal(size=(num_classes, num_columns))[labels]
+        + 1.5 * rng.normal(size=(num_rows, num_columns)),
+        labels,
+    )
 
 
 def halves(num_rows, *, num_splits=3, train=0.3, seed=0):
-    return random_splits(num_rows, num_splits=num_splits, train_ratio=train, val_ratio=0.2, seed=seed)
+    return random_splits(
+        num_rows, num_splits=num_splits, train_ratio=train, val_ratio=0.2, seed=seed
+    )
 
 
 def answers(rows, labels, splits, **how):
@@ -64,16 +72,27 @@ def assert_same(found, expected):
 
 
 def test_one_step_by_hand():
-    """Adam's first step is lr times the sign of the gradient, so a large lr leaves nothing of the initial weights."""
+    """Adam's first step is lr times the sign of the gradient, so a large lr leaves nothing of the
+    initial weights.
+    """
     rows = np.array([-1.0, 1.0, -2.0, 3.0, 0.5, -0.5, 4.0])[:, None]
     labels = np.array(["n", "p", "n", "p", "p", "n", "n"])
-    (found,) = answers(rows, labels, [Split(np.arange(2), np.arange(2, 4), np.arange(4, 7))], epochs=1, weight_decay=0.0, lr=100.0)
+    (found,) = answers(
+        rows,
+        labels,
+        [Split(np.arange(2), np.arange(2, 4), np.arange(4, 7))],
+        epochs=1,
+        weight_decay=0.0,
+        lr=100.0,
+    )
     assert found.predicted.tolist() == ["p", "n", "p"]
     assert found.choice == Choice("it", {"epochs": 1, "weight_decay": 0.0, "lr": 100.0}, 1.0)
 
 
 @pytest.mark.parametrize("names", [False, True])
-@pytest.mark.parametrize("how", [{}, {"weight_decay": 0.5}, {"epochs": 1}, {"epochs": 60, "lr": 0.1, "seed": 7}])
+@pytest.mark.parametrize(
+    "how", [{}, {"weight_decay": 0.5}, {"epochs": 1}, {"epochs": 60, "lr": 0.1, "seed": 7}]
+)
 def test_is_the_plain_loop_of_torch(how, names):
     rows, labels = blobs()
     labels = np.array(list("dcba"))[labels] if names else labels * 3 - 5
@@ -90,13 +109,16 @@ def test_rows_are_taken_as_they_are_in_any_form():
     rows, labels = blobs()
     rows = np.where(np.abs(rows) > 1, rows, 0.0).astype(np.float32)
     row, col = np.nonzero(rows)
-    sparse = SparseMatrix.from_coo(torch.from_numpy(row), torch.from_numpy(col), torch.from_numpy(rows[row, col]), rows.shape)
+    sparse = SparseMatrix.from_coo(
+        torch.from_numpy(row), torch.from_numpy(col), torch.from_numpy(rows[row, col]), rows.shape
+    )
     splits = halves(240)
     expected = answers(rows, labels, splits)
     for form in (torch.from_numpy(rows), sparse, rows.astype(np.float64)):
         assert_same(answers(form, labels, splits), expected)
     moved = answers(rows + 5, labels, splits)
-    assert any((a.predicted != b.predicted).any() for a, b in zip(moved, expected, strict=True))  # nothing is centred
+    # Nothing is centred
+    assert any((a.predicted != b.predicted).any() for a, b in zip(moved, expected, strict=True))
 
 
 def test_candidates_do_not_see_each_other():
@@ -117,7 +139,10 @@ def test_several_splits_are_each_alone(seed, num_classes):
     """Also where classes are so many that splits of a few rows miss different ones."""
     rows, labels = blobs(num_rows=60, num_classes=num_classes, seed=seed)
     splits = halves(60, num_splits=5, train=0.2, seed=seed)
-    assert_same(answers(rows, labels, splits, seed=seed), [answers(rows, labels, [split], seed=seed)[0] for split in splits])
+    assert_same(
+        answers(rows, labels, splits, seed=seed),
+        [answers(rows, labels, [split], seed=seed)[0] for split in splits],
+    )
 
 
 def test_splits_of_different_sizes():
@@ -152,11 +177,17 @@ def test_a_class_missing_from_training_is_never_answered():
 
     def split(*classes):
         train = np.sort(np.concatenate([parts[k][0] for k in classes])[:40])
-        return Split(train, np.sort(np.concatenate([p[1] for p in parts])), np.sort(np.concatenate([p[2] for p in parts])))
+        return Split(
+            train,
+            np.sort(np.concatenate([p[1] for p in parts])),
+            np.sort(np.concatenate([p[2] for p in parts])),
+        )
 
     splits = [split(0, 1), split(0, 1, 2), split(2, 1), split(1)]
     found = answers(rows, labels, splits, epochs=30)
-    assert [sorted(set(each.predicted.tolist())) for each in found] == [sorted(set(labels[s.train].tolist())) for s in splits]
+    assert [sorted(set(each.predicted.tolist())) for each in found] == [
+        sorted(set(labels[s.train].tolist())) for s in splits
+    ]
     assert_same(found, [answers(rows, labels, [each], epochs=30)[0] for each in splits])
 
 
@@ -167,7 +198,8 @@ def test_test_labels_change_nothing():
     permuted[splits[0].test] = np.random.default_rng(1).permutation(labels[splits[0].test])
     first, second = answers(rows, labels, splits), answers(rows, permuted, splits)
     assert_same(first[:1], second[:1])
-    assert (first[1].predicted != second[1].predicted).any()  # they are training labels of the other split
+    # They are training labels of the other split
+    assert (first[1].predicted != second[1].predicted).any()
 
 
 def test_without_validation_rows_there_is_no_score():
@@ -196,7 +228,14 @@ def test_a_table_of_labels_is_fitted_cell_by_cell():
     table = np.eye(4, dtype=np.int64)[labels]
     table[::7] = 0  # rows without a label
     split = halves(240)[0]
-    (answer,) = adam_answers({"": rows}, Protocol(table, [split], metric="micro-F1"), epochs=30, weight_decay=1e-3, lr=0.05, seed=2)[""]
+    (answer,) = adam_answers(
+        {"": rows},
+        Protocol(table, [split], metric="micro-F1"),
+        epochs=30,
+        weight_decay=1e-3,
+        lr=0.05,
+        seed=2,
+    )[""]
     bound = (6 / (rows.shape[1] + 4)) ** 0.5
     model = torch.nn.Linear(rows.shape[1], 4)
     with torch.no_grad():
@@ -214,5 +253,11 @@ def test_a_table_of_labels_is_fitted_cell_by_cell():
 
 def test_failures():
     rows, labels = blobs()
-    with pytest.raises(InputError, match=r"^The representation holds NaN or infinite values\. Look at the training history before"):
+    with pytest.raises(
+        InputError,
+        match=(
+            r"^The representation holds NaN or infinite values\. Look at the training history"
+            r" before"
+        ),
+    ):
         answers(rows * np.nan, labels, halves(240))

@@ -1,4 +1,6 @@
-"""Clustering as a probe: the scores by hand and against scikit-learn, the clusters on shapes with a known answer."""
+"""Clustering as a probe: the scores by hand and against scikit-learn, the clusters on shapes with a
+known answer.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ many = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max
 def blobs(num_rows=90, num_classes=3, *, noise=0.1, seed=0, num_columns=4):
     rng = np.random.default_rng(seed)
     labels = np.arange(num_rows) % num_classes
-    return 3 * np.eye(num_classes, num_columns)[labels] + noise * rng.normal(size=(num_rows, num_columns)), labels
+    return (
+        3 * np.eye(num_classes, num_columns)[labels]
+        + noise * rng.normal(size=(num_rows, num_columns)),
+        labels,
+    )
 
 
 # --- the scores ---
@@ -45,15 +51,19 @@ def test_scores_by_hand():
     assert clustering_accuracy(TRUTH, FOUND) == pytest.approx(5 / 6)
     of_class, of_cluster = math.log(2), math.log(3) - 2 / 3 * math.log(2)
     joint = math.log(3) / 3 + math.log(6) / 6 + math.log(2) / 2
-    assert normalized_mutual_information(TRUTH, FOUND) == pytest.approx(2 * (of_class + of_cluster - joint) / (of_class + of_cluster))
-    # of 15 pairs 4 are together in both, 6 in the classes, 7 in the clusters; by chance 6 * 7 / 15 = 2.8
+    assert normalized_mutual_information(TRUTH, FOUND) == pytest.approx(
+        2 * (of_class + of_cluster - joint) / (of_class + of_cluster)
+    )
+    # of 15 pairs 4 are together in both, 6 in the classes, 7 in the clusters; by chance 6 * 7 / 15
+    # = 2.8
     assert adjusted_rand(TRUTH, FOUND) == pytest.approx((4 - 2.8) / (6.5 - 2.8))
 
 
 def test_a_cluster_without_a_class_of_its_own_is_wrong():
     assert clustering_accuracy(np.zeros(5), np.array([0, 0, 0, 1, 2])) == pytest.approx(3 / 5)
     assert clustering_accuracy(np.array(["a", "b", "c", "c"]), np.zeros(4)) == pytest.approx(2 / 4)
-    greedy = np.array([0] * 5 + [1] * 4), np.array([0] * 3 + [1] * 2 + [0] * 4)  # cluster 0 has most of both classes
+    # Cluster 0 has most of both classes
+    greedy = np.array([0] * 5 + [1] * 4), np.array([0] * 3 + [1] * 2 + [0] * 4)
     assert clustering_accuracy(*greedy) == pytest.approx((2 + 4) / 9)
 
 
@@ -61,8 +71,12 @@ def test_a_cluster_without_a_class_of_its_own_is_wrong():
 @given(many)
 def test_scores_are_scikit_learns(pairs):
     truth, found = np.array(pairs).T
-    assert normalized_mutual_information(truth, found) == pytest.approx(metrics.normalized_mutual_info_score(truth, found), abs=1e-9)
-    assert adjusted_rand(truth, found) == pytest.approx(metrics.adjusted_rand_score(truth, found), abs=1e-9)
+    assert normalized_mutual_information(truth, found) == pytest.approx(
+        metrics.normalized_mutual_info_score(truth, found), abs=1e-9
+    )
+    assert adjusted_rand(truth, found) == pytest.approx(
+        metrics.adjusted_rand_score(truth, found), abs=1e-9
+    )
 
 
 @settings(max_examples=50, deadline=None)
@@ -82,7 +96,9 @@ def test_names_and_order_do_not_matter_and_agreement_is_one(pairs, seed):
     rng = np.random.default_rng(seed)
     order, names = rng.permutation(len(truth)), rng.permutation(9)
     for score in SCORES.values():
-        assert score(truth[order], names[found[order]]) == pytest.approx(score(truth, found), abs=1e-12)
+        assert score(truth[order], names[found[order]]) == pytest.approx(
+            score(truth, found), abs=1e-12
+        )
         assert score(truth, names[truth]) == pytest.approx(1.0)
     for score in (normalized_mutual_information, adjusted_rand):
         assert score(found, truth) == pytest.approx(score(truth, found), abs=1e-12)
@@ -105,7 +121,10 @@ def test_what_is_apart_is_found(method, form):
     rows, labels = blobs()
     result = cluster_probe(form(rows), labels, method=method, seeds=[0, 7])
     assert result.nmi == result.ari == result.acc == (1.0, 1.0)
-    assert (result.mean, result.std) == ({"nmi": 1.0, "ari": 1.0, "acc": 1.0}, {"nmi": 0.0, "ari": 0.0, "acc": 0.0})
+    assert (result.mean, result.std) == (
+        {"nmi": 1.0, "ari": 1.0, "acc": 1.0},
+        {"nmi": 0.0, "ari": 0.0, "acc": 0.0},
+    )
     assert (result.method, result.num_clusters, result.seeds) == (method, 3, (0, 7))
     assert json.loads(json.dumps(result.to_dict()))["seeds"] == [0, 7]
 
@@ -126,11 +145,15 @@ def test_spectral_follows_shapes_that_kmeans_cuts():
 def test_spectral_agrees_with_scikit_learn_where_classes_overlap_a_little():
     rows, _ = blobs(240, noise=0.75)
     found = cluster_rows(rows, num_clusters=3, method="spectral")
-    theirs = SpectralClustering(3, affinity="nearest_neighbors", n_neighbors=11, random_state=0).fit_predict(rows)  # with the row itself
+    # With the row itself
+    theirs = SpectralClustering(
+        3, affinity="nearest_neighbors", n_neighbors=11, random_state=0
+    ).fit_predict(rows)
     assert adjusted_rand(theirs, found) > 0.9
 
 
-@pytest.mark.parametrize("noise", [0.1, 0.8])  # separate parts, whose first eigenvalues are equal; and one piece
+# Separate parts, whose first eigenvalues are equal; and one piece
+@pytest.mark.parametrize("noise", [0.1, 0.8])
 def test_few_eigenvectors_are_those_of_all(noise, monkeypatch):
     rows, _ = blobs(200, num_classes=4, noise=noise)
     graph = clustering._neighbour_graph(clustering.double_rows(rows), 8, 4)
@@ -141,20 +164,25 @@ def test_few_eigenvectors_are_those_of_all(noise, monkeypatch):
 
 
 def test_rows_of_eigenvectors_have_length_one():
-    points = clustering._points(clustering.double_rows(blobs(noise=0.8)[0]), 3, method="spectral", neighbours=8)
+    points = clustering._points(
+        clustering.double_rows(blobs(noise=0.8)[0]), 3, method="spectral", neighbours=8
+    )
     assert points.shape == (90, 3)
     np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0)
 
 
 def test_the_graph_of_neighbours_by_hand():
     rows = clustering.double_rows([[0.0], [1.0], [3.0]])
-    graph = clustering._neighbour_graph(rows, 1, 1).toarray()  # nearest: of 0 it is 1, of 1 it is 0, of 2 it is 1
+    # Nearest: of 0 it is 1, of 1 it is 0, of 2 it is 1
+    graph = clustering._neighbour_graph(rows, 1, 1).toarray()
     np.testing.assert_array_equal(graph, [[0, 1, 0], [1, 0, 0.5], [0, 0.5, 0]])
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_preparing_by_hand(form):
-    rows = clustering.double_rows(form(np.array([[3.0, 4.0, 2.0], [0.0, 0.0, 2.0], [0.0, 2.0, 2.0]])))
+    rows = clustering.double_rows(
+        form(np.array([[3.0, 4.0, 2.0], [0.0, 0.0, 2.0], [0.0, 2.0, 2.0]]))
+    )
     by_row, by_column = (clustering.scaled_rows(rows, how) for how in ("row", "standard"))
     dense = [x.toarray() if sp.issparse(x) else x.numpy() for x in (by_row, by_column)]
     np.testing.assert_allclose(dense[0][:2], [[3 / 29**0.5, 4 / 29**0.5, 2 / 29**0.5], [0, 0, 1]])
@@ -171,7 +199,12 @@ def test_preparing_matters():
     assert cluster_probe(rows, labels, seeds=[0]).acc[0] < 0.95
     wide = np.stack([labels + 0.01 * rng.normal(size=60), 100 * rng.normal(size=60)], axis=1)
     assert cluster_probe(wide, labels, seeds=[0]).acc[0] < 0.8
-    assert cluster_probe(wide, labels, preprocessing="standard", method="spectral", neighbours=12, seeds=[0]).acc[0] > 0.9
+    assert (
+        cluster_probe(
+            wide, labels, preprocessing="standard", method="spectral", neighbours=12, seeds=[0]
+        ).acc[0]
+        > 0.9
+    )
 
 
 # --- no cheating ---
@@ -181,19 +214,30 @@ def test_preparing_matters():
 def test_labels_move_no_row_to_another_cluster(method, monkeypatch):
     rows, labels = blobs(noise=1.0)
     seen = []
-    monkeypatch.setattr(clustering, "SCORES", {name: lambda truth, found: seen.append(found) or 0.0 for name in ("nmi", "ari", "acc")})
+    monkeypatch.setattr(
+        clustering,
+        "SCORES",
+        {name: lambda truth, found: seen.append(found) or 0.0 for name in ("nmi", "ari", "acc")},
+    )
     for names in (labels, np.roll(labels, 1) * 5, np.random.default_rng(0).permutation(labels)):
         cluster_probe(rows, names, method=method, seeds=[3])
     assert len(seen) == 9
     for found in seen:
-        np.testing.assert_array_equal(found, cluster_rows(rows, num_clusters=3, method=method, seed=3))
+        np.testing.assert_array_equal(
+            found, cluster_rows(rows, num_clusters=3, method=method, seed=3)
+        )
 
 
 def test_the_number_of_clusters_is_said():
     rows, labels = blobs()
-    of_labels, named = cluster_probe(rows, labels, seeds=[0]), cluster_probe(rows, labels, num_clusters=5, seeds=[0])
+    of_labels, named = (
+        cluster_probe(rows, labels, seeds=[0]),
+        cluster_probe(rows, labels, num_clusters=5, seeds=[0]),
+    )
     assert (of_labels.num_clusters, named.num_clusters) == (3, 5)
-    assert of_labels.selection == named.selection + " The number of clusters is the number of classes."
+    assert (
+        of_labels.selection == named.selection + " The number of clusters is the number of classes."
+    )
     assert named.acc[0] < 1
 
 
@@ -203,7 +247,9 @@ def test_seeds_are_reproducible_and_the_input_is_not_changed():
     first, again = (cluster_probe(rows, labels, seeds=[1, 2, 3], restarts=1) for _ in range(2))
     assert first == again
     assert len(set(first.nmi)) > 1
-    assert first.std["nmi"] == pytest.approx(np.std(first.nmi)) and first.mean["acc"] == pytest.approx(np.mean(first.acc))
+    assert first.std["nmi"] == pytest.approx(np.std(first.nmi)) and first.mean[
+        "acc"
+    ] == pytest.approx(np.mean(first.acc))
     np.testing.assert_array_equal(rows, before)
 
 
@@ -212,32 +258,46 @@ def test_seeds_are_reproducible_and_the_input_is_not_changed():
 
 def test_tiny_cases():
     assert cluster_probe([[1.0]], ["a"], seeds=[0]).mean == {"nmi": 1.0, "ari": 1.0, "acc": 1.0}
-    assert cluster_probe([[1.0]], ["a"], seeds=[0], method="spectral").mean == {"nmi": 1.0, "ari": 1.0, "acc": 1.0}
+    assert cluster_probe([[1.0]], ["a"], seeds=[0], method="spectral").mean == {
+        "nmi": 1.0,
+        "ari": 1.0,
+        "acc": 1.0,
+    }
     assert cluster_probe(np.eye(4), np.arange(4), seeds=[0]).acc == (1.0,)
-    copies = np.repeat([[0.0], [1.0]], 30, axis=0)  # most rows are not among the first 6 that are as near as themselves
-    assert cluster_probe(copies, np.repeat([0, 1], 30), seeds=[0], neighbours=5, method="spectral").acc == (1.0,)
+    # Most rows are not among the first 6 that are as near as themselves
+    copies = np.repeat([[0.0], [1.0]], 30, axis=0)
+    assert cluster_probe(
+        copies, np.repeat([0, 1], 30), seeds=[0], neighbours=5, method="spectral"
+    ).acc == (1.0,)
 
 
 def test_without_scikit_learn_it_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.cluster", None)
     with pytest.raises(MissingDependencyError) as caught:
         cluster_rows(np.eye(3), num_clusters=2)
-    assert str(caught.value) == "Clustering needs the package 'scikit-learn'. Install it with: pip install scikit-learn"
+    assert (
+        str(caught.value)
+        == "Clustering needs the package 'scikit-learn'. Install it with: pip install scikit-learn"
+    )
 
 
 def test_too_few_different_rows_are_said():
     with pytest.warns(GraphLatentWarning) as caught:
         assert cluster_probe(np.ones((6, 2)), [0, 0, 0, 1, 1, 1], seeds=[0]).acc == (0.5,)
-    assert str(caught[0].message) == "Only 1 of 2 clusters were found: many rows are the same. Look at the representation."
+    assert (
+        str(caught[0].message)
+        == "Only 1 of 2 clusters were found: many rows are the same. Look at the representation."
+    )
 
 
 def test_a_graph_in_too_many_parts_is_said():
     rows, labels = blobs(num_classes=4)
     with pytest.warns(GraphLatentWarning) as caught:
         cluster_probe(rows, labels // 2, method="spectral", seeds=[0], neighbours=5)
-    assert str(caught[0].message) == (
-        "The graph of 5 nearest neighbours falls into 4 parts, more than the 2 clusters: which parts are put together is a matter of "
-        "chance. Raise 'neighbours'."
+    assert (
+        str(caught[0].message)
+        == "The graph of 5 nearest neighbours falls into 4 parts, more than the 2 clusters: which"
+        " parts are put together is a matter of chance. Raise 'neighbours'."
     )
 
 
@@ -247,19 +307,58 @@ def test_a_graph_in_too_many_parts_is_said():
         (
             {"method": "dbscan"},
             ConfigError,
-            "The 'method' parameter of cluster_probe must be one of ('kmeans', 'spectral'). Got 'dbscan' instead.",
+            (
+                "The 'method' parameter of cluster_probe must be one of ('kmeans', 'spectral'). Got"
+                " 'dbscan' instead."
+            ),
         ),
         (
             {"preprocessing": "pca"},
             ConfigError,
-            "The 'preprocessing' parameter of cluster_probe must be one of ('none', 'row', 'standard'). Got 'pca' instead.",
+            (
+                "The 'preprocessing' parameter of cluster_probe must be one of ('none', 'row',"
+                " 'standard'). Got 'pca' instead."
+            ),
         ),
-        ({"num_clusters": 0}, ConfigError, "The 'num_clusters' parameter of cluster_probe must be an int of at least 1. Got 0 instead."),
-        ({"restarts": 0}, ConfigError, "The 'restarts' parameter of cluster_probe must be an int of at least 1. Got 0 instead."),
-        ({"neighbours": 0}, ConfigError, "The 'neighbours' parameter of cluster_probe must be an int of at least 1. Got 0 instead."),
-        ({"seeds": []}, ConfigError, "The 'seeds' parameter of cluster_probe must be one or more ints. Got [] instead."),
-        ({"num_clusters": 9}, InputError, "There are fewer rows than clusters, 4 and 9. Ask for fewer clusters."),
-        ({"labels": [0, 1]}, InputError, "Labels must be one class per row of the representation, shape (4,). Got shape (2,)."),
+        (
+            {"num_clusters": 0},
+            ConfigError,
+            (
+                "The 'num_clusters' parameter of cluster_probe must be an int of at least 1. Got 0"
+                " instead."
+            ),
+        ),
+        (
+            {"restarts": 0},
+            ConfigError,
+            (
+                "The 'restarts' parameter of cluster_probe must be an int of at least 1. Got 0"
+                " instead."
+            ),
+        ),
+        (
+            {"neighbours": 0},
+            ConfigError,
+            (
+                "The 'neighbours' parameter of cluster_probe must be an int of at least 1. Got 0"
+                " instead."
+            ),
+        ),
+        (
+            {"seeds": []},
+            ConfigError,
+            "The 'seeds' parameter of cluster_probe must be one or more ints. Got [] instead.",
+        ),
+        (
+            {"num_clusters": 9},
+            InputError,
+            "There are fewer rows than clusters, 4 and 9. Ask for fewer clusters.",
+        ),
+        (
+            {"labels": [0, 1]},
+            InputError,
+            "Labels must be one class per row of the representation, shape (4,). Got shape (2,).",
+        ),
     ],
 )
 def test_failures(arguments, kind, message):

@@ -1,4 +1,6 @@
-"""Overlapping communities: scores by hand and against slow rewrites, and a search that finds what was planted."""
+"""Overlapping communities: scores by hand and against slow rewrites, and a search that finds what
+was planted.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,6 @@ from sklearn.metrics import adjusted_rand_score
 import graphlatent.probes.communities as communities
 from graphlatent.data.overlapping import overlapping_graph
 from graphlatent.errors import ConfigError, InputError
-from graphlatent.probes.baselines import propagated_features
 from graphlatent.probes.clustering import cluster_rows
 from graphlatent.probes.communities import (
     SCORES,
@@ -28,6 +29,7 @@ from graphlatent.probes.communities import (
     overlapping_kmeans,
     overlapping_nmi,
 )
+from graphlatent.representations import propagated_features
 
 TRUTH = membership_table([[0, 1], [2, 3]], num_rows=4)
 FOUND = membership_table([[0, 1], [1, 2, 3]], num_rows=4)
@@ -52,7 +54,10 @@ def slow_f1(truth, found):
     first, second = as_sets(truth), as_sets(found)
     if not first or not second:
         return 0.0
-    return (np.mean([max(f1(a, b) for b in second) for a in first]) + np.mean([max(f1(a, b) for a in first) for b in second])) / 2
+    return (
+        np.mean([max(f1(a, b) for b in second) for a in first])
+        + np.mean([max(f1(a, b) for a in first) for b in second])
+    ) / 2
 
 
 def slow_nmi(truth, found):
@@ -68,14 +73,20 @@ def slow_nmi(truth, found):
 
     def conditional(a, b):
         both, neither, one, other = h(a & b), h(everyone - a - b), h(a - b), h(b - a)
-        return both + neither + one + other - entropy(b) if both + neither >= one + other else entropy(a)
+        return (
+            both + neither + one + other - entropy(b)
+            if both + neither >= one + other
+            else entropy(a)
+        )
 
     first, second = as_sets(truth), as_sets(found)
     whole = max(sum(map(entropy, first)), sum(map(entropy, second)))
     if whole == 0:
         return float(bool(first) and bool(second))
     known = sum(entropy(a) - min([conditional(a, b) for b in second] + [entropy(a)]) for a in first)
-    known += sum(entropy(b) - min([conditional(b, a) for a in first] + [entropy(b)]) for b in second)
+    known += sum(
+        entropy(b) - min([conditional(b, a) for a in first] + [entropy(b)]) for b in second
+    )
     return known / 2 / whole
 
 
@@ -92,10 +103,14 @@ def slow_omega(truth, found):
 
 def test_scores_by_hand():
     assert average_f1(TRUTH, FOUND) == pytest.approx((1 + 4 / 5) / 2)
-    # Entropies in bits: 1 + 1 and 1 + 0.8113. Of the second communities the joint entropy is 1.5: given the other, 0.6887 and 0.5 are left.
+    # Entropies in bits: 1 + 1 and 1 + 0.8113. Of the second communities the joint entropy is 1.5:
+    # given the other, 0.6887 and 0.5 are left.
     three_quarters = 2 - 0.75 * math.log2(3)
-    assert overlapping_nmi(TRUTH, FOUND) == pytest.approx(((2 - (1.5 - three_quarters)) + (1 + three_quarters - 0.5)) / 2 / 2)
-    # Pairs that share a community: 01 and 23; 01, 12, 13 and 23. They agree on 4 of 6, by chance on (2 * 4 + 4 * 2) / 36.
+    assert overlapping_nmi(TRUTH, FOUND) == pytest.approx(
+        ((2 - (1.5 - three_quarters)) + (1 + three_quarters - 0.5)) / 2 / 2
+    )
+    # Pairs that share a community: 01 and 23; 01, 12, 13 and 23. They agree on 4 of 6, by chance on
+    # (2 * 4 + 4 * 2) / 36.
     assert omega_index(TRUTH, FOUND) == pytest.approx((4 / 6 - 16 / 36) / (1 - 16 / 36))
 
 
@@ -155,24 +170,40 @@ def test_blocks_change_nothing(monkeypatch):
 
 
 def test_a_row_between_two_centres_is_in_both():
-    rows = np.array([[0.0, 0.0]] * 5 + [[4.0, 0.0]] * 5 + [[0.0, 4.0]] * 5 + [[2.0, 0.0], [2.2, 0.1], [1.0, 0.0], [3.2, 0.0], [1.3, 1.4]])
+    rows = np.array(
+        [[0.0, 0.0]] * 5
+        + [[4.0, 0.0]] * 5
+        + [[0.0, 4.0]] * 5
+        + [[2.0, 0.0], [2.2, 0.1], [1.0, 0.0], [3.2, 0.0], [1.3, 1.4]]
+    )
     members = overlapping_kmeans(rows, num_communities=3, preprocessing="none")
     corner = [int(members[i].argmax()) for i in (0, 5, 10)]
     assert sorted(corner) == [0, 1, 2]
-    named = [{"abc"[corner.index(k)] for k in np.flatnonzero(row)} for row in members[[0, 5, 10, 15, 16, 18, 19]]]
+    named = [
+        {"abc"[corner.index(k)] for k in np.flatnonzero(row)}
+        for row in members[[0, 5, 10, 15, 16, 18, 19]]
+    ]
     assert named == [{"a"}, {"b"}, {"c"}, {"a", "b"}, {"a", "b"}, {"b"}, {"a", "b", "c"}]
 
 
 def test_one_step_by_hand():
     # centres 0 and 4 on a line: the mean is 2, so the borders are at 1 and 3
     rows, centres = np.array([[-1.0], [0.9], [1.1], [2.9], [3.1], [9.0]]), np.array([[0.0], [4.0]])
-    nobody = np.array([[True, False], [False, True]])[[1, 1, 1, 0, 0, 0]]  # the farther one: any change is better
+    # The farther one: any change is better
+    nobody = np.array([[True, False], [False, True]])[[1, 1, 1, 0, 0, 0]]
     members = communities._assigned(rows, centres, before=nobody)
     assert members.tolist() == [[True, False]] * 2 + [[True, True]] * 2 + [[False, True]] * 2
-    # two rows at 0 and 6 of one community each, and one at 4 of both: least squares moves both centres by 1/3
-    moved = communities._centres(np.array([[0.0], [6.0], [4.0]]), np.array([[1, 0], [0, 1], [1, 1]], dtype=bool), before=centres)
+    # two rows at 0 and 6 of one community each, and one at 4 of both: least squares moves both
+    # centres by 1/3
+    moved = communities._centres(
+        np.array([[0.0], [6.0], [4.0]]),
+        np.array([[1, 0], [0, 1], [1, 1]], dtype=bool),
+        before=centres,
+    )
     np.testing.assert_allclose(moved, [[1 / 3], [19 / 3]])
-    stays = communities._centres(np.array([[1.0], [3.0]]), np.array([[1, 0], [1, 0]], dtype=bool), before=centres)
+    stays = communities._centres(
+        np.array([[1.0], [3.0]]), np.array([[1, 0], [1, 0]], dtype=bool), before=centres
+    )
     np.testing.assert_allclose(stays, [[2.0], [4.0]])
 
 
@@ -191,9 +222,15 @@ def test_communities_of_a_row_are_the_slow_rewrites(seed, num_communities):
     for row, old in zip(rows, before, strict=True):
         order = sorted(range(num_communities), key=lambda k: distance(row, [k]))
         taken = order[:1]
-        while len(taken) < num_communities and distance(row, order[: len(taken) + 1]) < distance(row, taken):
+        while len(taken) < num_communities and distance(row, order[: len(taken) + 1]) < distance(
+            row, taken
+        ):
             taken = order[: len(taken) + 1]
-        expected.append(sorted(taken) if distance(row, taken) < distance(row, np.flatnonzero(old)) else np.flatnonzero(old).tolist())
+        expected.append(
+            sorted(taken)
+            if distance(row, taken) < distance(row, np.flatnonzero(old))
+            else np.flatnonzero(old).tolist()
+        )
     found = communities._assigned(rows, centres, before=before)
     assert [np.flatnonzero(row).tolist() for row in found] == expected
 
@@ -202,7 +239,9 @@ def test_communities_of_a_row_are_the_slow_rewrites(seed, num_communities):
 @given(st.integers(0, 1000), st.integers(1, 5))
 def test_the_sum_of_squares_never_grows(seed, num_communities):
     rows = np.random.default_rng(seed).normal(size=(40, 3))
-    members = cluster_rows(rows, num_clusters=num_communities, seed=seed, restarts=1)[:, None] == np.arange(num_communities)
+    members = cluster_rows(rows, num_clusters=num_communities, seed=seed, restarts=1)[
+        :, None
+    ] == np.arange(num_communities)
     centres, sums = np.zeros((num_communities, 3)), []
     for _ in range(6):
         centres = communities._centres(rows, members, before=centres)
@@ -211,13 +250,18 @@ def test_the_sum_of_squares_never_grows(seed, num_communities):
         assert members.any(1).all()
         sums.append(((rows - members @ centres / members.sum(1, keepdims=True)) ** 2).sum())
     assert all(later <= earlier + 1e-9 for earlier, later in pairwise(sums))
-    found = overlapping_kmeans(rows, num_communities=num_communities, seed=seed, restarts=1, preprocessing="none")
+    found = overlapping_kmeans(
+        rows, num_communities=num_communities, seed=seed, restarts=1, preprocessing="none"
+    )
     centres = communities._centres(rows, found, before=centres)
-    np.testing.assert_array_equal(communities._assigned(rows, centres, before=found), found)  # it went on to the end
+    # It went on to the end
+    np.testing.assert_array_equal(communities._assigned(rows, centres, before=found), found)
 
 
 def test_planted_communities_are_found():
-    made = overlapping_graph(num_nodes=400, num_communities=4, overlap_ratio=0.25, avg_degree=20, seed=1)
+    made = overlapping_graph(
+        num_nodes=400, num_communities=4, overlap_ratio=0.25, avg_degree=20, seed=1
+    )
     rows = propagated_features(made.graph, level="node")
     result = community_probe(rows, made.members, seeds=[0, 1])
     assert result.mean["nmi"] > 0.85 and result.mean["f1"] > 0.95 and result.mean["omega"] > 0.9
@@ -247,7 +291,11 @@ def test_every_form_of_rows_and_truth_gives_the_same():
 def test_the_truth_moves_no_row(monkeypatch):
     made = overlapping_graph(num_nodes=120, num_communities=3)
     rows, seen = made.graph.x.numpy(), []
-    monkeypatch.setattr(communities, "SCORES", {name: lambda truth, found: seen.append(found) or 0.0 for name in SCORES})
+    monkeypatch.setattr(
+        communities,
+        "SCORES",
+        {name: lambda truth, found: seen.append(found) or 0.0 for name in SCORES},
+    )
     for truth in (made.members, np.roll(made.members, 17, axis=0), ~made.members):
         community_probe(rows, truth, seeds=[4])
     assert len(seen) == 9
@@ -258,7 +306,9 @@ def test_the_truth_moves_no_row(monkeypatch):
 def test_the_number_of_communities_is_said_and_the_input_is_not_changed():
     made = overlapping_graph(num_nodes=120, num_communities=3)
     rows, truth = made.graph.x.numpy().copy(), made.members.copy()
-    of_truth, named = (community_probe(rows, truth, seeds=[0], num_communities=k) for k in (None, 5))
+    of_truth, named = (
+        community_probe(rows, truth, seeds=[0], num_communities=k) for k in (None, 5)
+    )
     assert (of_truth.num_communities, named.num_communities) == (3, 5)
     assert of_truth.selection == named.selection + " Their number is the true one."
     np.testing.assert_array_equal(rows, made.graph.x.numpy())
@@ -284,32 +334,66 @@ def test_tiny_cases():
         (
             {"preprocessing": "pca"},
             ConfigError,
-            "The 'preprocessing' parameter of overlapping_kmeans must be one of ('none', 'row', 'standard'). Got 'pca' instead.",
+            (
+                "The 'preprocessing' parameter of overlapping_kmeans must be one of ('none', 'row',"
+                " 'standard'). Got 'pca' instead."
+            ),
         ),
         (
             {"num_communities": 0},
             ConfigError,
-            "The 'num_communities' parameter of overlapping_kmeans must be an int of at least 1. Got 0 instead.",
+            (
+                "The 'num_communities' parameter of overlapping_kmeans must be an int of at least"
+                " 1. Got 0 instead."
+            ),
         ),
-        ({"restarts": 0}, ConfigError, "The 'restarts' parameter of overlapping_kmeans must be an int of at least 1. Got 0 instead."),
-        ({"seeds": []}, ConfigError, "The 'seeds' parameter of community_probe must be one or more ints. Got [] instead."),
-        ({"num_communities": 9}, InputError, "There are fewer rows than clusters, 4 and 9. Ask for fewer clusters."),
+        (
+            {"restarts": 0},
+            ConfigError,
+            (
+                "The 'restarts' parameter of overlapping_kmeans must be an int of at least 1. Got 0"
+                " instead."
+            ),
+        ),
+        (
+            {"seeds": []},
+            ConfigError,
+            "The 'seeds' parameter of community_probe must be one or more ints. Got [] instead.",
+        ),
+        (
+            {"num_communities": 9},
+            InputError,
+            "There are fewer rows than clusters, 4 and 9. Ask for fewer clusters.",
+        ),
         (
             {"truth": [[0, 4]]},
             InputError,
-            "Community 0 must be a list of row numbers from 0 to 3. A 0/1 table is given as an array.",
+            (
+                "Community 0 must be a list of row numbers from 0 to 3. A 0/1 table is given as an"
+                " array."
+            ),
         ),
         (
             {"truth": np.zeros((3, 2))},
             InputError,
-            "The true communities must be a 0/1 table with one row per row of the representation, 4, or lists.",
+            (
+                "The true communities must be a 0/1 table with one row per row of the"
+                " representation, 4, or lists."
+            ),
         ),
         (
             {"truth": np.full((4, 2), 2)},
             InputError,
-            "The true communities must be a 0/1 table with one row per row of the representation, 4, or lists.",
+            (
+                "The true communities must be a 0/1 table with one row per row of the"
+                " representation, 4, or lists."
+            ),
         ),
-        ({"truth": [[], []]}, InputError, "The true communities are all empty. Give at least one community with a member."),
+        (
+            {"truth": [[], []]},
+            InputError,
+            "The true communities are all empty. Give at least one community with a member.",
+        ),
     ],
 )
 def test_failures(arguments, kind, message):

@@ -1,4 +1,6 @@
-"""Prepared rows and fits of many parts at once: by hand, against scikit-learn fitted one at a time, and kept apart from each other."""
+"""Prepared rows and fits of many parts at once: by hand, against scikit-learn fitted one at a time,
+and kept apart from each other.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from sklearn.svm import LinearSVC
 
 import graphlatent.probes.design as design
 import graphlatent.probes.fitting as fitting
-from graphlatent.data.sparse import SparseMatrix
+from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes.design import Design, checked_table, unit_rows
 from graphlatent.probes.fitting import Fit, Setting, Tables, answers, grid_scores
 from graphlatent.probes.metrics import METRICS
@@ -30,7 +32,9 @@ def case(kind, *, num_classes=3, num_rows=900):
     rng = np.random.default_rng(3)
     labels = np.arange(num_rows) % num_classes
     width = {"wide": 70, "copies": 70}.get(kind, 6)
-    rows = 2 + rng.normal(size=(num_classes, width))[labels] + 1.5 * rng.normal(size=(num_rows, width))
+    rows = (
+        2 + rng.normal(size=(num_classes, width))[labels] + 1.5 * rng.normal(size=(num_rows, width))
+    )
     rows = rows * rng.uniform(0.2, 3, size=width)
     if kind == "rank":
         rows = rows[:, :3] @ rng.normal(size=(3, 12))
@@ -63,26 +67,35 @@ def prepared(rows, train, how):
 
 
 def reference(classifier, x, y, strength):
-    """scikit-learn's model at the same objective. Its intercept is free in the one; in the other a scale makes it all but free."""
+    """scikit-learn's model at the same objective. Its intercept is free in the one; in the other a
+    scale makes it all but free.
+    """
     cost = 1 / (len(x) * strength)
     if classifier == "logistic":
         cost = 2 * cost if len(np.unique(y)) == 2 else cost
         return LogisticRegression(C=cost, solver="newton-cg", tol=1e-9, max_iter=10_000).fit(x, y)
-    return LinearSVC(C=cost, dual=False, intercept_scaling=100.0, tol=1e-9, max_iter=100_000).fit(x, y)
+    return LinearSVC(C=cost, dual=False, intercept_scaling=100.0, tol=1e-9, max_iter=100_000).fit(
+        x, y
+    )
 
 
 # --- prepared rows ---
 
 
 def test_prepared_rows_by_hand():
-    table = torch.tensor([[0.0, 5.0, 1.0], [2.0, 5.0, 7.0], [100.0, 9.0, 100.0]], dtype=torch.float64)
+    table = torch.tensor(
+        [[0.0, 5.0, 1.0], [2.0, 5.0, 7.0], [100.0, 9.0, 100.0]], dtype=torch.float64
+    )
     plain, standard = (Design.of(table, [np.array([0, 1])], how) for how in ("none", "standard"))
-    # columns less their means: -1, 0, -3 and 1, 0, 3, squared norm 10; divided by their deviations: -1, 0, -1 and 1, 0, 1, squared norm 2
+    # columns less their means: -1, 0, -3 and 1, 0, 3, squared norm 10; divided by their deviations:
+    # -1, 0, -1 and 1, 0, 1, squared norm 2
     np.testing.assert_allclose(plain.wide[0][0] * 10**0.5, [[-1, 0, -3], [1, 0, 3]])
     np.testing.assert_allclose(standard.wide[0][0] * 2**0.5, [[-1, 0, -1], [1, 0, 1]])
     assert plain.rows.share.tolist() == [[0.5, 0.5]]
     np.testing.assert_allclose(plain.shift[0], [1, 5, 4])
-    np.testing.assert_allclose(unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]])), [[0.6, 0.8], [0.0, 0.0]])
+    np.testing.assert_allclose(
+        unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]])), [[0.6, 0.8], [0.0, 0.0]]
+    )
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -109,9 +122,18 @@ def test_classifiers_of_prepared_rows_and_of_the_table_agree(kind, how):
     index = [np.arange(40), np.arange(100, 123)]
     table = Tables(given_as(kind, rows), "cpu").of(how)
     found = Design.of(table, index, how)
-    weights = torch.randn(2, 3, found.rows.values.shape[2], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    if found.wide is not None:  # the minimum lies in the span of the rows; what fills up is not in it
-        weights[:, :, :-1] = weights[:, :, :40] @ found.rows.values[:, :, :-1] * (found.rows.share > 0)[:, None]
+    weights = torch.randn(
+        2,
+        3,
+        found.rows.values.shape[2],
+        generator=torch.Generator().manual_seed(0),
+        dtype=torch.float64,
+    )
+    # The minimum lies in the span of the rows; what fills up is not in it
+    if found.wide is not None:
+        weights[:, :, :-1] = (
+            weights[:, :, :40] @ found.rows.values[:, :, :-1] * (found.rows.share > 0)[:, None]
+        )
     inside = found.rows.logits(weights[:, None])[:, 0].mT
     for f, logits in enumerate(found.to_table(weights).logits(table, index)):
         torch.testing.assert_close(logits, inside[f, : len(index[f])], atol=1e-4, rtol=1e-4)
@@ -121,8 +143,14 @@ def test_rows_outside_a_fit_do_not_reach_it():
     rows, _ = case("narrow")
     changed = rows.copy()
     changed[50:] = 1e6 * changed[50:] + 3
-    before, after = (Design.of(torch.from_numpy(x), [np.arange(50)], "standard") for x in (rows, changed))
-    for a, b in ((before.rows.values, after.rows.values), (before.shift, after.shift), (before.scale, after.scale)):
+    before, after = (
+        Design.of(torch.from_numpy(x), [np.arange(50)], "standard") for x in (rows, changed)
+    )
+    for a, b in (
+        (before.rows.values, after.rows.values),
+        (before.shift, after.shift),
+        (before.scale, after.scale),
+    ):
         assert torch.equal(a, b)
 
 
@@ -138,7 +166,12 @@ def test_answers_are_scikit_learns(kind, how, classifier):
     parts = [np.arange(40), np.arange(5, 47, 2)]
     rest = np.arange(50, 900)
     chosen = [Setting(how, 1e-2), Setting(how, 1e-4)]
-    found = answers(Tables(given_as(kind, rows), "cpu"), [Fit(p, names[p], rest) for p in parts], chosen, classifier=classifier)
+    found = answers(
+        Tables(given_as(kind, rows), "cpu"),
+        [Fit(p, names[p], rest) for p in parts],
+        chosen,
+        classifier=classifier,
+    )
     for train, setting, predicted in zip(parts, chosen, found, strict=True):
         x = prepared(rows, train, how)
         theirs = reference(classifier, x[train], names[train], setting.strength).predict(x[rest])
@@ -150,19 +183,30 @@ def test_two_classes_are_scikit_learns(classifier):
     rows, labels = case("narrow", num_classes=2)
     train, rest = np.arange(60), np.arange(60, 900)
     (predicted,) = answers(
-        Tables(checked_table(rows), "cpu"), [Fit(train, labels[train], rest)], [Setting("none", 1e-3)], classifier=classifier
+        Tables(checked_table(rows), "cpu"),
+        [Fit(train, labels[train], rest)],
+        [Setting("none", 1e-3)],
+        classifier=classifier,
     )
     x = prepared(rows, train, "none")
-    assert np.mean(predicted == reference(classifier, x[train], labels[train], 1e-3).predict(x[rest])) >= 0.999
+    assert (
+        np.mean(predicted == reference(classifier, x[train], labels[train], 1e-3).predict(x[rest]))
+        >= 0.999
+    )
 
 
 @pytest.mark.parametrize("kind", ["narrow", "wide", "sparse"])
 def test_labels_of_a_table_are_scikit_learns(kind):
     rows, labels = case(kind)
-    several = np.column_stack([labels == 0, labels != 2, rows[:, 0] + rows[:, 1] > 4, np.zeros(900)]).astype(int)
+    several = np.column_stack(
+        [labels == 0, labels != 2, rows[:, 0] + rows[:, 1] > 4, np.zeros(900)]
+    ).astype(int)
     train, rest = np.arange(60), np.arange(60, 900)
     (predicted,) = answers(
-        Tables(given_as(kind, rows), "cpu"), [Fit(train, several[train], rest)], [Setting("standard", 1e-3)], classifier="logistic"
+        Tables(given_as(kind, rows), "cpu"),
+        [Fit(train, several[train], rest)],
+        [Setting("standard", 1e-3)],
+        classifier="logistic",
     )
     x = prepared(rows, train, "standard")
     with warnings.catch_warnings():
@@ -179,14 +223,23 @@ def test_labels_of_a_table_are_scikit_learns(kind):
 def test_grid_scores_are_those_of_the_answers(classifier, metric):
     rows, labels = case("narrow", num_rows=200)
     target = labels if metric == "accuracy" else np.eye(3, dtype=int)[labels]
-    fits = [Fit(np.arange(30), target[:30], np.arange(30, 90)), Fit(np.arange(90, 110), target[90:110], np.arange(110, 200))]
+    fits = [
+        Fit(np.arange(30), target[:30], np.arange(30, 90)),
+        Fit(np.arange(90, 110), target[90:110], np.arange(110, 200)),
+    ]
     truth = [target[fit.answer] for fit in fits]
     grid = [Setting(how, strength) for how in ("row", "none") for strength in (1e-1, 1e-4)]
-    scores = grid_scores(Tables(checked_table(rows), "cpu"), fits, truth, grid, classifier=classifier, metric=metric)
+    scores = grid_scores(
+        Tables(checked_table(rows), "cpu"), fits, truth, grid, classifier=classifier, metric=metric
+    )
     assert scores.shape == (2, 4)
     for g, setting in enumerate(grid):
-        found = answers(Tables(checked_table(rows), "cpu"), fits, [setting] * 2, classifier=classifier)
-        assert scores[:, g].tolist() == [METRICS[metric](t, a) for t, a in zip(truth, found, strict=True)]
+        found = answers(
+            Tables(checked_table(rows), "cpu"), fits, [setting] * 2, classifier=classifier
+        )
+        assert scores[:, g].tolist() == [
+            METRICS[metric](t, a) for t, a in zip(truth, found, strict=True)
+        ]
 
 
 # --- fits do not see each other ---
@@ -212,7 +265,9 @@ def test_fits_with_classes_of_their_own(classifier):
         (alone,) = answers(tables, [fit], chosen[:1], classifier=classifier)
         assert np.mean(found == alone) >= 0.998
         assert set(found) == set(fit.labels)
-    theirs = reference(classifier, (x := prepared(rows, parts[1], "none"))[parts[1]], labels[parts[1]], 1e-3).predict(x[rest])
+    theirs = reference(
+        classifier, (x := prepared(rows, parts[1], "none"))[parts[1]], labels[parts[1]], 1e-3
+    ).predict(x[rest])
     assert np.mean(together[1] == theirs) >= 0.998
 
 
@@ -220,19 +275,31 @@ def test_fits_with_classes_of_their_own(classifier):
 def test_chunks_change_nothing(multi, monkeypatch):
     rows, labels = case("wide", num_rows=300)
     target = np.eye(3, dtype=int)[labels] if multi else labels
-    fits = [Fit(np.arange(k, k + n), target[k : k + n], np.arange(200, 300)) for k, n in ((0, 30), (40, 21), (90, 60), (160, 9))]
+    fits = [
+        Fit(np.arange(k, k + n), target[k : k + n], np.arange(200, 300))
+        for k, n in ((0, 30), (40, 21), (90, 60), (160, 9))
+    ]
     truth, grid = [target[200:]] * 4, [Setting(how, s) for how in WAYS for s in (1e-1, 1e-3)]
     chosen = [grid[0], grid[3], grid[5], grid[2]]
 
     def everything():
         tables = Tables(checked_table(rows), "cpu")
         given_answers = answers(tables, fits, chosen, classifier="logistic")
-        return grid_scores(tables, fits, truth, grid, classifier="logistic", metric="accuracy"), given_answers
+        return (
+            grid_scores(tables, fits, truth, grid, classifier="logistic", metric="accuracy"),
+            given_answers,
+        )
 
     sizes = []
     for name in ("minimise", "minimise_path"):
         solve = getattr(fitting, name)
-        monkeypatch.setattr(fitting, name, lambda rows, *a, solve=solve, **k: sizes.append(len(rows.values)) or solve(rows, *a, **k))
+        monkeypatch.setattr(
+            fitting,
+            name,
+            lambda rows, *a, solve=solve, **k: (
+                sizes.append(len(rows.values)) or solve(rows, *a, **k)
+            ),
+        )
     scores, found = everything()
     assert max(sizes) > 1
     sizes.clear()
@@ -262,9 +329,16 @@ def test_order_and_scale_of_the_representation_change_nothing(seed, how, scale):
     train, rest = np.arange(40), np.arange(40, 200)
     columns, order = rng.permutation(6), rng.permutation(40)
     chosen = [Setting(how, 1e-2)]
-    (plain,) = answers(Tables(checked_table(rows), "cpu"), [Fit(train, labels[train], rest)], chosen, classifier="logistic")
+    (plain,) = answers(
+        Tables(checked_table(rows), "cpu"),
+        [Fit(train, labels[train], rest)],
+        chosen,
+        classifier="logistic",
+    )
     other = Tables(checked_table(scale * rows[:, columns]), "cpu")
-    (moved,) = answers(other, [Fit(train[order], labels[train[order]], rest)], chosen, classifier="logistic")
+    (moved,) = answers(
+        other, [Fit(train[order], labels[train[order]], rest)], chosen, classifier="logistic"
+    )
     np.testing.assert_array_equal(plain, moved)
 
 

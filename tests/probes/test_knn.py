@@ -1,4 +1,6 @@
-"""The nearest-neighbour probe: by hand, against scikit-learn and a slow rewrite, and against cheating."""
+"""The nearest-neighbour probe: by hand, against scikit-learn and a slow rewrite, and against
+cheating.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 import graphlatent.probes.knn as knn
-from graphlatent.data.sparse import SparseMatrix
 from graphlatent.data.splits import Split, random_splits
 from graphlatent.errors import ConfigError, InputError
+from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes.knn import double_rows, knn_probe, nearest_rows
 
 EVERYTHING = [(metric, how) for metric in ("euclidean", "cosine") for how in ("none", "standard")]
@@ -25,7 +27,9 @@ EVERYTHING = [(metric, how) for metric in ("euclidean", "cosine") for how in ("n
 def blobs(num_rows=150, num_columns=5, num_classes=3, *, noise=1.0, seed=0):
     rng = np.random.default_rng(seed)
     labels = rng.integers(num_classes, size=num_rows)
-    rows = rng.normal(size=(num_classes, num_columns))[labels] + noise * rng.normal(size=(num_rows, num_columns))
+    rows = rng.normal(size=(num_classes, num_columns))[labels] + noise * rng.normal(
+        size=(num_rows, num_columns)
+    )
     return rows * rng.uniform(0.1, 5, size=num_columns), labels
 
 
@@ -71,7 +75,10 @@ def test_votes_by_hand():
     alone = {"metrics": ["euclidean"], "preprocessing": ["none"]}
 
     def says(k):
-        return [knn_probe(rows, [*labels[:3], c], splits=[split], neighbours=[k], **alone).scores[0] for c in "ab"]
+        return [
+            knn_probe(rows, [*labels[:3], c], splits=[split], neighbours=[k], **alone).scores[0]
+            for c in "ab"
+        ]
 
     assert says(1) == [1.0, 0.0]  # the nearest is a
     assert says(2) == [1.0, 0.0]  # one vote each: the nearest decides
@@ -80,16 +87,21 @@ def test_votes_by_hand():
 
 def test_cosine_by_hand():
     rows = double_rows([[1.0, 0.0], [0.0, 5.0], [-1.0, 0.0], [0.0, 0.0], [0.1, 0.3]])
-    near = nearest_rows(rows, queries=np.array([4, 3]), among=np.arange(4), count=4, metric="cosine")
-    assert near.tolist() == [[1, 0, 3, 2], [0, 1, 2, 3]]  # cosines 0.95, 0.32, 0 (no length), -0.32; of zeros all are 0
+    near = nearest_rows(
+        rows, queries=np.array([4, 3]), among=np.arange(4), count=4, metric="cosine"
+    )
+    # Cosines 0.95, 0.32, 0 (no length), -0.32; of zeros all are 0
+    assert near.tolist() == [[1, 0, 3, 2], [0, 1, 2, 3]]
 
 
 def test_standardising_by_hand():
     rows = double_rows([[0.0, 0.0], [100.0, 1.0], [10.0, 1.0]])
     among, queries = np.array([0, 1]), np.array([2])
-    assert nearest_rows(rows, queries=queries, among=among, count=1).tolist() == [[0]]  # 10 against 90 in the first column
+    # 10 against 90 in the first column
+    assert nearest_rows(rows, queries=queries, among=among, count=1).tolist() == [[0]]
     by_column = nearest_rows(rows, queries=queries, among=among, count=1, preprocessing="standard")
-    assert by_column.tolist() == [[1]]  # (10 / 50)^2 + (1 / 0.5)^2 = 4.04 against (90 / 50)^2 = 3.24
+    # (10 / 50)^2 + (1 / 0.5)^2 = 4.04 against (90 / 50)^2 = 3.24
+    assert by_column.tolist() == [[1]]
 
 
 # --- independent references ---
@@ -106,9 +118,22 @@ def test_neighbours_are_scikit_learns(metric, how, kind):
     table = rows.astype(np.float64)
     if how == "standard":
         table = StandardScaler().fit(table[among]).transform(table)
-    expected = NearestNeighbors(n_neighbors=12, metric=metric).fit(table[among]).kneighbors(table[queries], return_distance=False)
-    given_rows = {"dense": rows, "float32": torch.from_numpy(rows), "sparse": sp.csr_matrix(rows)}[kind]
-    found = nearest_rows(double_rows(given_rows), queries=queries, among=among, count=12, metric=metric, preprocessing=how)
+    expected = (
+        NearestNeighbors(n_neighbors=12, metric=metric)
+        .fit(table[among])
+        .kneighbors(table[queries], return_distance=False)
+    )
+    given_rows = {"dense": rows, "float32": torch.from_numpy(rows), "sparse": sp.csr_matrix(rows)}[
+        kind
+    ]
+    found = nearest_rows(
+        double_rows(given_rows),
+        queries=queries,
+        among=among,
+        count=12,
+        metric=metric,
+        preprocessing=how,
+    )
     np.testing.assert_array_equal(found, expected)
 
 
@@ -117,14 +142,19 @@ def test_answers_are_scikit_learns(k):
     rows, labels = blobs(num_classes=2)  # odd k, two classes: no votes are equal
     (split,) = random_splits(150, num_splits=1, train_ratio=0.4)
     theirs = KNeighborsClassifier(k).fit(rows[split.train], labels[split.train])
-    result = knn_probe(rows, labels, splits=[split], neighbours=[k], metrics=["euclidean"], preprocessing=["none"])
+    result = knn_probe(
+        rows, labels, splits=[split], neighbours=[k], metrics=["euclidean"], preprocessing=["none"]
+    )
     assert result.scores[0] == pytest.approx(theirs.score(rows[split.test], labels[split.test]))
-    assert result.choices[0].val_score == pytest.approx(theirs.score(rows[split.val], labels[split.val]))
+    assert result.choices[0].val_score == pytest.approx(
+        theirs.score(rows[split.val], labels[split.val])
+    )
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 6), st.sampled_from(EVERYTHING), st.booleans())
-@example(seed=570, k=1, which=("euclidean", "standard"), sparse=False)  # equal distances that fall on both sides of a rounding step
+# Equal distances that fall on both sides of a rounding step
+@example(seed=570, k=1, which=("euclidean", "standard"), sparse=False)
 def test_answers_are_the_slow_rewrites_on_rows_full_of_ties(seed, k, which, sparse):
     metric, how = which
     rng = np.random.default_rng(seed)
@@ -132,7 +162,9 @@ def test_answers_are_the_slow_rewrites_on_rows_full_of_ties(seed, k, which, spar
     split = one_split(rng.permutation(8), [], np.arange(8, 20))[0]
     settings_ = {"neighbours": [k], "metrics": [metric], "preprocessing": [how]}
     expected = [slow(rows, labels, split.train, q, k, metric, how) for q in split.test]
-    score = knn_probe(sp.csr_matrix(rows) if sparse else rows, labels, splits=[split], **settings_).scores[0]
+    score = knn_probe(
+        sp.csr_matrix(rows) if sparse else rows, labels, splits=[split], **settings_
+    ).scores[0]
     assert score == np.mean(expected == labels[split.test])
     if not sparse:
         np.testing.assert_array_equal(predicted(rows, labels, split, **settings_), expected)
@@ -150,16 +182,22 @@ def test_rotating_moves_no_neighbour_and_scaling_a_row_moves_no_angle(seed, fact
     lengths = np.where(rng.random((40, 1)) < 0.5, factor, 1.0)
     where = {"queries": np.arange(20), "among": np.arange(20, 40), "count": 5}
     plain = nearest_rows(double_rows(rows), **where)
-    np.testing.assert_array_equal(plain, nearest_rows(double_rows(factor * rows @ turn + 3), **where))
+    np.testing.assert_array_equal(
+        plain, nearest_rows(double_rows(factor * rows @ turn + 3), **where)
+    )
     angles = nearest_rows(double_rows(rows), metric="cosine", **where)
-    np.testing.assert_array_equal(angles, nearest_rows(double_rows(rows * lengths), metric="cosine", **where))
+    np.testing.assert_array_equal(
+        angles, nearest_rows(double_rows(rows * lengths), metric="cosine", **where)
+    )
 
 
 def test_what_differs_by_rounding_is_equally_near():
     rng = np.random.default_rng(0)
     rows = np.outer(rng.uniform(0.1, 9, size=30), rng.normal(size=37))  # all in one direction
     everything = np.arange(30)
-    found = nearest_rows(double_rows(rows), queries=everything, among=everything, count=20, metric="cosine")
+    found = nearest_rows(
+        double_rows(rows), queries=everything, among=everything, count=20, metric="cosine"
+    )
     np.testing.assert_array_equal(found, np.tile(np.arange(20), (30, 1)))
 
 
@@ -175,10 +213,23 @@ def test_every_form_of_the_rows_gives_the_same():
     rows = np.random.default_rng(0).poisson(0.5, size=(60, 6)).astype(np.float32)
     labels = rows.argmax(1)
     splits = random_splits(60, num_splits=2, train_ratio=0.3)
-    forms = [rows, rows.tolist(), torch.from_numpy(rows), sp.coo_matrix(rows), SparseMatrix.from_scipy(sp.csr_matrix(rows))]
+    forms = [
+        rows,
+        rows.tolist(),
+        torch.from_numpy(rows),
+        sp.coo_matrix(rows),
+        SparseMatrix.from_scipy(sp.csr_matrix(rows)),
+    ]
     results = [knn_probe(form, torch.from_numpy(labels), splits=splits) for form in forms]
-    assert all(result.scores == results[0].scores and result.splits == results[0].splits for result in results)
-    assert all(a.settings == b.settings for result in results for a, b in zip(result.choices, results[0].choices, strict=True))
+    assert all(
+        result.scores == results[0].scores and result.splits == results[0].splits
+        for result in results
+    )
+    assert all(
+        a.settings == b.settings
+        for result in results
+        for a, b in zip(result.choices, results[0].choices, strict=True)
+    )
 
 
 def test_the_input_is_not_changed():
@@ -202,16 +253,23 @@ def test_the_choice_sees_neither_test_labels_nor_test_rows():
     for split, choice in zip(splits, honest.choices, strict=True):
         other_labels, other_rows = labels.copy(), rows.copy()
         other_labels[split.test] = np.roll(labels[split.test], 7)
-        other_rows[split.test] = 1000.0 * np.random.default_rng(1).normal(size=(len(split.test), rows.shape[1]))
+        other_rows[split.test] = 1000.0 * np.random.default_rng(1).normal(
+            size=(len(split.test), rows.shape[1])
+        )
         assert knn_probe(rows, other_labels, splits=[split]).choices == (choice,)
         assert knn_probe(other_rows, labels, splits=[split]).choices == (choice,)
 
 
 def test_the_best_on_validation_is_chosen_and_equals_go_to_the_first_named():
-    rows, labels = np.repeat([[1.0, 0.0], [0.0, 1.0]], 15, axis=0), np.repeat([0, 1], 15)  # everything is right
+    # Everything is right
+    rows, labels = np.repeat([[1.0, 0.0], [0.0, 1.0]], 15, axis=0), np.repeat([0, 1], 15)
     order = np.random.default_rng(0).permutation(30)
     splits = one_split(order[:10], order[10:20], order[20:])
-    for chosen in ({"neighbours": [3, 1]}, {"metrics": ["cosine", "euclidean"]}, {"preprocessing": ["standard", "none"]}):
+    for chosen in (
+        {"neighbours": [3, 1]},
+        {"metrics": ["cosine", "euclidean"]},
+        {"preprocessing": ["standard", "none"]},
+    ):
         result = knn_probe(rows, labels, splits=splits, **chosen)
         usual = {"preprocessing": "none", "metric": "euclidean", "neighbours": 1}
         named = {name.replace("metrics", "metric"): values[0] for name, values in chosen.items()}
@@ -220,12 +278,18 @@ def test_the_best_on_validation_is_chosen_and_equals_go_to_the_first_named():
     noisy, labels = blobs(noise=2.0)
     (split,) = random_splits(150, num_splits=1, train_ratio=0.3, val_ratio=0.3)
     each = [
-        knn_probe(noisy, labels, splits=[split], neighbours=[k], metrics=[metric], preprocessing=[how]).choices[0]
+        knn_probe(
+            noisy, labels, splits=[split], neighbours=[k], metrics=[metric], preprocessing=[how]
+        ).choices[0]
         for metric, how in EVERYTHING
         for k in knn.NEIGHBOURS[:5]
     ]
     best = knn_probe(noisy, labels, splits=[split]).choices[0]
-    assert best.val_score == max(choice.val_score for choice in each) > min(choice.val_score for choice in each)
+    assert (
+        best.val_score
+        == max(choice.val_score for choice in each)
+        > min(choice.val_score for choice in each)
+    )
     assert best in each
 
 
@@ -233,7 +297,9 @@ def test_refit_takes_the_validation_rows_as_neighbours():
     rows, labels = np.array([[0.0], [5.0], [9.0], [8.0]]), np.array([0, 0, 1, 1])
     splits = one_split([0, 1], [2], [3])
     settings_ = {"neighbours": [1], "metrics": ["euclidean"], "preprocessing": ["none"]}
-    plain, refitted = (knn_probe(rows, labels, splits=splits, refit=refit, **settings_) for refit in (False, True))
+    plain, refitted = (
+        knn_probe(rows, labels, splits=splits, refit=refit, **settings_) for refit in (False, True)
+    )
     assert (plain.scores, refitted.scores) == ((0.0,), (1.0,))
     assert refitted.choices == plain.choices
     assert refitted.selection == plain.selection + knn.REFITTED
@@ -243,8 +309,14 @@ def test_refit_takes_the_validation_rows_as_neighbours():
 def test_several_labels_are_voted_on_one_by_one():
     rows = np.array([[0.0], [1.0], [2.0], [0.1], [0.2]])
     labels = np.array([[1, 0, 1], [1, 1, 0], [0, 1, 0], [1, 0, 1], [1, 1, 0]])
-    alone = {"splits": one_split([0, 1, 2], [], [3, 4]), "metrics": ["euclidean"], "preprocessing": ["none"], "score": "micro-F1"}
-    two = knn_probe(rows, labels, neighbours=[2], **alone)  # votes 2, 1, 1 of 2: the nearest decides, so (1, 0, 1)
+    alone = {
+        "splits": one_split([0, 1, 2], [], [3, 4]),
+        "metrics": ["euclidean"],
+        "preprocessing": ["none"],
+        "score": "micro-F1",
+    }
+    # Votes 2, 1, 1 of 2: the nearest decides, so (1, 0, 1)
+    two = knn_probe(rows, labels, neighbours=[2], **alone)
     assert two.scores == (pytest.approx(6 / 8),)  # 3 right, 1 wrong, 1 missing
     assert two.others["accuracy"] == (pytest.approx(4 / 6),)
     three = knn_probe(rows, labels, neighbours=[3], **alone)  # votes 2, 2, 1 of 3: (1, 1, 0)
@@ -258,11 +330,21 @@ def test_several_labels_are_voted_on_one_by_one():
 def test_tiny_cases():
     lonely = knn_probe([[0.0], [1.0], [2.0]], [0, 0, 1], splits=one_split([0], [1], [2]))
     assert lonely.scores == (0.0,)
-    assert lonely.choices[0].settings["neighbours"] == 1  # the only number that one training row allows
-    constant = knn_probe(np.ones((9, 2)), np.arange(9) % 2, splits=one_split([0, 1, 2], [3, 4], [5, 6, 7, 8]))
+    # The only number that one training row allows
+    assert lonely.choices[0].settings["neighbours"] == 1
+    constant = knn_probe(
+        np.ones((9, 2)), np.arange(9) % 2, splits=one_split([0, 1, 2], [3, 4], [5, 6, 7, 8])
+    )
     assert constant.scores == (0.5,)  # every row is as near as the first one
     for form in (np.ones((9, 2)), sp.csr_matrix(np.ones((9, 2)))):
-        near = nearest_rows(double_rows(form), queries=np.arange(9), among=np.arange(4), count=3, metric="cosine", preprocessing="standard")
+        near = nearest_rows(
+            double_rows(form),
+            queries=np.arange(9),
+            among=np.arange(4),
+            count=3,
+            metric="cosine",
+            preprocessing="standard",
+        )
         assert near.tolist() == [[0, 1, 2]] * 9
 
 
@@ -272,42 +354,77 @@ def test_tiny_cases():
         (
             {"neighbours": [0]},
             ConfigError,
-            "The 'neighbours' parameter of knn_probe must be one or more ints of at least 1. Got [0] instead.",
+            (
+                "The 'neighbours' parameter of knn_probe must be one or more ints of at least 1."
+                " Got [0] instead."
+            ),
         ),
         (
             {"metrics": "cosine"},
             ConfigError,
-            "The 'metrics' parameter of knn_probe must be one or more of ('euclidean', 'cosine'). Got 'cosine' instead.",
+            (
+                "The 'metrics' parameter of knn_probe must be one or more of ('euclidean',"
+                " 'cosine'). Got 'cosine' instead."
+            ),
         ),
         (
             {"preprocessing": ["row"]},
             ConfigError,
-            "The 'preprocessing' parameter of knn_probe must be one or more of ('none', 'standard'). Got ['row'] instead.",
+            (
+                "The 'preprocessing' parameter of knn_probe must be one or more of ('none',"
+                " 'standard'). Got ['row'] instead."
+            ),
         ),
-        ({"score": "auc"}, ConfigError, "The 'metric' parameter of Protocol must be one of ('accuracy', 'micro-F1'). Got 'auc' instead."),
+        (
+            {"score": "auc"},
+            ConfigError,
+            (
+                "The 'metric' parameter of Protocol must be one of ('accuracy', 'micro-F1'). Got"
+                " 'auc' instead."
+            ),
+        ),
         (
             {"neighbours": [7, 5]},
             InputError,
-            "Split 0 has 2 training row(s), fewer than each of neighbours=(7, 5). Add a smaller number, or train on more rows.",
+            (
+                "Split 0 has 2 training row(s), fewer than each of neighbours=(7, 5). Add a smaller"
+                " number, or train on more rows."
+            ),
         ),
         (
             {"splits": one_split([0, 1], [], [2])},
             InputError,
-            "Split 0 has no validation rows, and there are 4 settings to choose from. "
-            "Give it validation rows, or name one of each setting.",
+            (
+                "Split 0 has no validation rows, and there are 4 settings to choose from. "
+                "Give it validation rows, or name one of each setting."
+            ),
         ),
-        ({"labels": [0, 1, 0, 1, 1]}, InputError, "Labels must have one entry per row of the representation, 4. Got 5."),
+        (
+            {"labels": [0, 1, 0, 1, 1]},
+            InputError,
+            "Labels must have one entry per row of the representation, 4. Got 5.",
+        ),
         (
             {"representation": [[0.0, np.nan]] * 4},
             InputError,
-            "The representation holds NaN or infinite values. Look at the training history before probing it.",
+            (
+                "The representation holds NaN or infinite values. Look at the training history"
+                " before probing it."
+            ),
         ),
         (
             {"representation": sp.csr_matrix([[np.inf]] * 4)},
             InputError,
-            "The representation holds NaN or infinite values. Look at the training history before probing it.",
+            (
+                "The representation holds NaN or infinite values. Look at the training history"
+                " before probing it."
+            ),
         ),
-        ({"representation": [["a"]] * 4}, InputError, "The representation must hold numbers. Got values of type <U1."),
+        (
+            {"representation": [["a"]] * 4},
+            InputError,
+            "The representation must hold numbers. Got values of type <U1.",
+        ),
         (
             {"representation": np.zeros(4)},
             InputError,
@@ -316,7 +433,11 @@ def test_tiny_cases():
     ],
 )
 def test_failures(arguments, kind, message):
-    usual = {"representation": np.eye(4), "labels": [0, 1, 0, 1], "splits": one_split([0, 1], [2], [3])} | arguments
+    usual = {
+        "representation": np.eye(4),
+        "labels": [0, 1, 0, 1],
+        "splits": one_split([0, 1], [2], [3]),
+    } | arguments
     with pytest.raises(kind) as caught:
         knn_probe(usual.pop("representation"), usual.pop("labels"), **usual)
     assert str(caught.value) == message

@@ -1,4 +1,6 @@
-"""Link prediction: what is held out is gone before training, and what is chosen does not depend on the test pairs."""
+"""Link prediction: what is held out is gone before training, and what is chosen does not depend on
+the test pairs.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,15 @@ from graphlatent.data.edges import is_symmetric
 from graphlatent.data.graph import GraphData, RawGraph, assemble
 from graphlatent.data.synthetic import latent_graph
 from graphlatent.errors import ConfigError, InputError
-from graphlatent.probes.baselines import propagated_features
-from graphlatent.probes.links import LinkPairs, LinkSplit, average_precision, hold_out_edges, link_probe, roc_auc
+from graphlatent.probes.links import (
+    LinkPairs,
+    LinkSplit,
+    average_precision,
+    hold_out_edges,
+    link_probe,
+    roc_auc,
+)
+from graphlatent.representations import propagated_features
 
 
 def complete_but(size: int, *missing: tuple[int, int]) -> GraphData:
@@ -37,13 +46,17 @@ def as_pairs(graph: GraphData) -> set[tuple[int, int]]:
 
 
 def parts(pairs: LinkPairs) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    edges, others = (list(map(tuple, pairs.nodes[pairs.is_edge == kind].tolist())) for kind in (True, False))
+    edges, others = (
+        list(map(tuple, pairs.nodes[pairs.is_edge == kind].tolist())) for kind in (True, False)
+    )
     return edges, others
 
 
 @pytest.fixture(scope="module")
 def communities() -> LinkSplit:
-    return hold_out_edges(latent_graph(num_nodes=300, num_classes=3, feature_dim=12, sigma=0.5, seed=1).graph)
+    return hold_out_edges(
+        latent_graph(num_nodes=300, num_classes=3, feature_dim=12, sigma=0.5, seed=1).graph
+    )
 
 
 # --- holding out ---
@@ -54,44 +67,70 @@ def test_the_only_pairs_without_an_edge_are_found():
     (val_edge,), (val_other,) = parts(split.val)
     (test_edge,), (test_other,) = parts(split.test)
     assert {val_other, test_other} == {(0, 3), (2, 4)}
-    assert as_pairs(split.graph) == set(combinations(range(5), 2)) - {(0, 3), (2, 4), val_edge, test_edge}
+    assert as_pairs(split.graph) == set(combinations(range(5), 2)) - {
+        (0, 3),
+        (2, 4),
+        val_edge,
+        test_edge,
+    }
     assert split.graph.num_edges == 2 * 6
     assert split.graph.notes[-1] == "2 edges were held out for link prediction."
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=5), st.integers(0, 500), st.booleans(), st.booleans())
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    st.integers(0, 500),
+    st.booleans(),
+    st.booleans(),
+)
 def test_nothing_held_out_is_left_and_nothing_else_is_gone(sizes, seed, weighted, directed):
     graph = random_graph([9, *sizes], seed=seed, weighted=weighted, density=0.3)
     if directed:  # some edges in one direction only
         kept = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(seed)) < 0.6
         weight = graph.edge_weight[kept] if weighted else None
-        graph = replace(graph, edge_index=graph.edge_index[:, kept], edge_weight=weight, undirected=False)
+        graph = replace(
+            graph, edge_index=graph.edge_index[:, kept], edge_weight=weight, undirected=False
+        )
     if len(as_pairs(graph)) < 3:
         return
     split = hold_out_edges(graph, val_ratio=0.1, test_ratio=0.2, seed=seed)
     (val, val_others), (test, test_others) = parts(split.val), parts(split.test)
     whole, left = as_pairs(graph), as_pairs(split.graph)
     held_out, others = val + test, val_others + test_others
-    assert (len(val), len(test)) == (max(1, round(0.1 * len(whole))), max(1, round(0.2 * len(whole))))
+    assert (len(val), len(test)) == (
+        max(1, round(0.1 * len(whole))),
+        max(1, round(0.2 * len(whole))),
+    )
     assert len(val) == len(val_others) and len(test) == len(test_others)
     assert len(set(held_out)) == len(held_out) and len(set(others)) == len(others)
     assert left == whole - set(held_out) and set(held_out) <= whole
     assert not set(others) & whole and all(low < high for low, high in held_out + others)
     owner = graph.graph_of_node.numpy()
-    assert [(owner[a], owner[a]) for a, _ in held_out] == [(owner[a], owner[b]) for a, b in others]  # one for one, in the same graph
+    # One for one, in the same graph
+    assert [(owner[a], owner[a]) for a, _ in held_out] == [(owner[a], owner[b]) for a, b in others]
     gone = {tuple(p) for p in held_out} | {(b, a) for a, b in held_out}
-    remains = [(tuple(e), i) for i, e in enumerate(graph.edge_index.T.tolist()) if tuple(e) not in gone]
-    assert split.graph.edge_index.T.tolist() == [list(e) for e, _ in remains]  # self-loops too, in the same order
+    remains = [
+        (tuple(e), i) for i, e in enumerate(graph.edge_index.T.tolist()) if tuple(e) not in gone
+    ]
+    # Self-loops too, in the same order
+    assert split.graph.edge_index.T.tolist() == [list(e) for e, _ in remains]
     if weighted:
         assert split.graph.edge_weight.tolist() == [float(graph.edge_weight[i]) for _, i in remains]
     if not directed:
-        assert is_symmetric(split.graph.edge_index, split.graph.edge_weight, num_nodes=graph.num_nodes)
+        assert is_symmetric(
+            split.graph.edge_index, split.graph.edge_weight, num_nodes=graph.num_nodes
+        )
 
 
 def test_pairs_without_an_edge_are_drawn_evenly():
     graph = complete_but(5, (0, 1), (0, 2), (1, 4), (3, 4))
-    drawn = [pair for seed in range(400) for part in ("val", "test") for pair in parts(getattr(hold_out_edges(graph, seed=seed), part))[1]]
+    drawn = [
+        pair
+        for seed in range(400)
+        for part in ("val", "test")
+        for pair in parts(getattr(hold_out_edges(graph, seed=seed), part))[1]
+    ]
     counts = [drawn.count(pair) for pair in [(0, 1), (0, 2), (1, 4), (3, 4)]]
     assert sum(counts) == 800
     assert min(counts) > 150 and max(counts) < 250  # 200 each, spread 12
@@ -102,18 +141,28 @@ def test_pairs_without_an_edge_are_drawn_evenly():
 def test_pairs_have_one_number_each(sizes, seed):
     rng = np.random.default_rng(seed)
     ptr = np.concatenate([[0], np.cumsum(sizes)])
-    space = links._PairSpace.of(GraphData(torch.zeros(2, 0, dtype=torch.int64), int(ptr[-1]), torch.from_numpy(ptr)))
-    numbers = rng.integers(0, max(int(space.first_pair[-1]), 1), size=20) if space.first_pair[-1] else np.zeros(0, dtype=np.int64)
+    space = links._PairSpace.of(
+        GraphData(torch.zeros(2, 0, dtype=torch.int64), int(ptr[-1]), torch.from_numpy(ptr))
+    )
+    numbers = (
+        rng.integers(0, max(int(space.first_pair[-1]), 1), size=20)
+        if space.first_pair[-1]
+        else np.zeros(0, dtype=np.int64)
+    )
     nodes = space.nodes(numbers)
     np.testing.assert_array_equal(space.numbers(nodes.T), numbers)
     np.testing.assert_array_equal(space.numbers(nodes[:, ::-1].T), numbers)
     assert (nodes[:, 0] < nodes[:, 1]).all()
-    np.testing.assert_array_equal(np.searchsorted(ptr, nodes[:, 0], "right"), np.searchsorted(ptr, nodes[:, 1], "right"))
+    np.testing.assert_array_equal(
+        np.searchsorted(ptr, nodes[:, 0], "right"), np.searchsorted(ptr, nodes[:, 1], "right")
+    )
 
 
 def test_numbers_of_pairs_survive_rounding():
     size = 3_000_000_000  # 4.5e18 pairs: as float64 they are rounded
-    space = links._PairSpace(np.array([0, size]), np.array([0, size * (size - 1) // 2]), np.zeros(0, dtype=np.int64))
+    space = links._PairSpace(
+        np.array([0, size]), np.array([0, size * (size - 1) // 2]), np.zeros(0, dtype=np.int64)
+    )
     high = size - np.arange(1, 2000)
     first = high * (high - 1) // 2
     np.testing.assert_array_equal(space.nodes(first), np.stack([np.zeros_like(high), high], axis=1))
@@ -121,9 +170,12 @@ def test_numbers_of_pairs_survive_rounding():
 
 
 def test_a_graph_gives_up_no_more_edges_than_it_has_other_pairs():
-    dense = RawGraph(np.array([p for p in combinations(range(6), 2) if p != (1, 4)]).T, 6, directed=False)
+    dense = RawGraph(
+        np.array([p for p in combinations(range(6), 2) if p != (1, 4)]).T, 6, directed=False
+    )
     path = RawGraph(np.array([np.arange(9), np.arange(1, 10)]), 10, directed=False)
-    split = hold_out_edges(assemble([dense, path]), val_ratio=0.2, test_ratio=0.2)  # 5 + 5 of 23 edges
+    # 5 + 5 of 23 edges
+    split = hold_out_edges(assemble([dense, path]), val_ratio=0.2, test_ratio=0.2)
     held_out = parts(split.val)[0] + parts(split.test)[0]
     assert sorted(low >= 6 for low, _ in held_out) == [False] + [True] * 9  # all that is possible
     assert (1, 4) in parts(split.val)[1] + parts(split.test)[1]
@@ -156,7 +208,9 @@ def test_measures_are_scikit_learns_with_ties_too(pairs):
     if is_edge.all() or not is_edge.any():
         return
     assert roc_auc(is_edge, scores) == pytest.approx(roc_auc_score(is_edge, scores))
-    assert average_precision(is_edge, scores) == pytest.approx(average_precision_score(is_edge, scores))
+    assert average_precision(is_edge, scores) == pytest.approx(
+        average_precision_score(is_edge, scores)
+    )
     assert roc_auc(is_edge, -scores) == pytest.approx(1 - roc_auc(is_edge, scores))
 
 
@@ -164,10 +218,15 @@ def test_measures_are_scikit_learns_with_ties_too(pairs):
 
 
 def test_scores_of_a_pair_by_hand():
-    rows, nodes = torch.tensor([[1.0, 2.0], [3.0, -4.0], [0.0, 0.0]], dtype=torch.float64), np.array([[0, 1], [0, 2]])
+    rows, nodes = (
+        torch.tensor([[1.0, 2.0], [3.0, -4.0], [0.0, 0.0]], dtype=torch.float64),
+        np.array([[0, 1], [0, 2]]),
+    )
     for form in (rows, sp.csr_matrix(rows.numpy())):
         assert links._PairScorer().score(form, nodes).tolist() == [3 - 8, 0]
-        assert links._PairScorer(by_length=True).score(form, nodes).tolist() == pytest.approx([-5 / (5**0.5 * 5), 0])
+        assert links._PairScorer(by_length=True).score(form, nodes).tolist() == pytest.approx(
+            [-5 / (5**0.5 * 5), 0]
+        )
         weight = torch.tensor([2.0, 0.5], dtype=torch.float64)
         assert links._PairScorer(weight).score(form, nodes).tolist() == [6 - 4, 0]
 
@@ -183,9 +242,16 @@ def test_logistic_regression_is_scikit_learns(communities):
     strengths = (1e-1, 1e-3)
     found = links._fitted(rows, communities.graph, strengths, train_pairs=400, seed=3).numpy()
     scaler = StandardScaler().fit((rows[train[:, 0]] * rows[train[:, 1]]).numpy())
-    x = scaler.transform((rows[train[:, 0]] * rows[train[:, 1]]).numpy()) / 5**0.5  # mean squared norm 1
+    # Mean squared norm 1
+    x = scaler.transform((rows[train[:, 0]] * rows[train[:, 1]]).numpy()) / 5**0.5
     for strength, weight in zip(strengths, found, strict=True):
-        theirs = LogisticRegression(C=1 / (800 * strength), tol=1e-9).fit(x, np.repeat([1, 0], 400)).coef_[0] / 5**0.5 / scaler.scale_
+        theirs = (
+            LogisticRegression(C=1 / (800 * strength), tol=1e-9)
+            .fit(x, np.repeat([1, 0], 400))
+            .coef_[0]
+            / 5**0.5
+            / scaler.scale_
+        )
         np.testing.assert_allclose(weight, theirs, atol=2e-3)
 
 
@@ -193,12 +259,18 @@ def test_what_tells_pairs_apart_is_chosen(communities):
     rng = np.random.default_rng(0)
     community = np.eye(3)[communities.graph.y] + 0.01 * rng.normal(size=(300, 3))
     plain = link_probe(community, communities)
-    assert plain.auc > 0.65 and plain.ap > 0.6  # seven edges of ten are inside a community, of other pairs one of three
-    loud = link_probe(community * np.exp(2 * rng.normal(size=(300, 1))), communities, scorers=["dot", "cosine"])
+    # Seven edges of ten are inside a community, of other pairs one of three
+    assert plain.auc > 0.65 and plain.ap > 0.6
+    loud = link_probe(
+        community * np.exp(2 * rng.normal(size=(300, 1))), communities, scorers=["dot", "cosine"]
+    )
     assert loud.choice.settings == {"scorer": "cosine"}
-    mixed = np.concatenate([community, 5 * rng.normal(size=(300, 2))], axis=1)  # columns that say nothing drown the others
+    # Columns that say nothing drown the others
+    mixed = np.concatenate([community, 5 * rng.normal(size=(300, 2))], axis=1)
     weighed = link_probe(mixed, communities, strengths=[1e-2, 1e-3])
-    assert weighed.choice.settings["scorer"] == "hadamard" and weighed.choice.settings["strength"] in (1e-2, 1e-3)
+    assert weighed.choice.settings["scorer"] == "hadamard" and weighed.choice.settings[
+        "strength"
+    ] in (1e-2, 1e-3)
     assert weighed.auc > link_probe(mixed, communities, scorers=["dot"]).auc + 0.1
     assert link_probe(rng.normal(size=(300, 3)), communities).auc == pytest.approx(0.5, abs=0.1)
 
@@ -229,7 +301,11 @@ def test_blocks_and_sparse_rows_change_nothing(communities, monkeypatch):
     monkeypatch.setattr(links, "_BLOCK", 60)
     for form in (rows, sp.csr_matrix(rows), torch.from_numpy(rows)):
         again = link_probe(form, communities, seed=4)
-        assert (again.auc, again.ap, again.choice.settings) == (pytest.approx(whole.auc), pytest.approx(whole.ap), whole.choice.settings)
+        assert (again.auc, again.ap, again.choice.settings) == (
+            pytest.approx(whole.auc),
+            pytest.approx(whole.ap),
+            whole.choice.settings,
+        )
 
 
 # --- no cheating ---
@@ -259,7 +335,13 @@ def test_the_choice_does_not_depend_on_the_test_pairs(communities):
         result = link_probe(rows, replace(communities, test=test))
         assert result.choice == honest.choice
         assert result.auc != honest.auc
-    assert link_probe(rows, replace(communities, val=replace(communities.val, is_edge=~communities.val.is_edge))).choice != honest.choice
+    assert (
+        link_probe(
+            rows,
+            replace(communities, val=replace(communities.val, is_edge=~communities.val.is_edge)),
+        ).choice
+        != honest.choice
+    )
 
 
 # --- tiny cases and failures ---
@@ -270,19 +352,31 @@ def test_tiny_cases():
     split = hold_out_edges(path)
     assert (len(split.val.nodes), len(split.test.nodes), split.graph.num_edges) == (2, 2, 2)
     assert 0 <= link_probe(np.eye(4), split).auc <= 1
-    lonely = assemble([RawGraph(np.zeros((2, 0), dtype=int), 1), RawGraph(np.array([[0, 1, 2], [1, 2, 3]]), 4, directed=False)])
+    lonely = assemble(
+        [
+            RawGraph(np.zeros((2, 0), dtype=int), 1),
+            RawGraph(np.array([[0, 1, 2], [1, 2, 3]]), 4, directed=False),
+        ]
+    )
     assert hold_out_edges(lonely).test.nodes.min() >= 1
 
 
 def test_no_edge_left_to_fit_on():
-    graph = assemble([RawGraph(np.array([[0, 1], [1, 2]]), 3, directed=False), RawGraph(np.array([[0], [1]]), 2, directed=False)])
+    graph = assemble(
+        [
+            RawGraph(np.array([[0, 1], [1, 2]]), 3, directed=False),
+            RawGraph(np.array([[0], [1]]), 2, directed=False),
+        ]
+    )
     edges = LinkPairs(np.array([[0, 1], [0, 2]]), np.array([True, False]))
     split = LinkSplit(replace(graph, edge_index=graph.edge_index[:, -2:]), edges, edges)
     with pytest.raises(InputError) as caught:
         link_probe(np.eye(5), split)
-    assert str(caught.value) == (
-        "There is no edge left to fit 'hadamard' on: every graph of the split has lost all its edges, or links all its nodes. "
-        "Hold out fewer edges, or (in Python) leave 'hadamard' out of 'scorers'."
+    assert (
+        str(caught.value)
+        == "There is no edge left to fit 'hadamard' on: every graph of the split has lost all its"
+        " edges, or links all its nodes. Hold out fewer edges, or (in Python) leave 'hadamard'"
+        " out of 'scorers'."
     )
     assert link_probe(np.eye(5), split, scorers=["dot"]).auc == 0.5
 
@@ -294,28 +388,39 @@ def test_no_edge_left_to_fit_on():
             complete_but(5),
             {},
             InputError,
-            "There are too few pairs of nodes without an edge: 2 are needed, each in the graph of a held-out edge, and 0 can be found. "
-            "Hold out fewer edges, or leave out graphs in which almost all nodes are linked.",
+            (
+                "There are too few pairs of nodes without an edge: 2 are needed, each in the graph"
+                " of a held-out edge, and 0 can be found. Hold out fewer edges, or leave out graphs"
+                " in which almost all nodes are linked."
+            ),
         ),
         (
             complete_but(3, (0, 1)),
             {},
             InputError,
-            "There are too few edges to hold out: 2 between different nodes, with val_ratio=0.05 and test_ratio=0.1, leave none to train "
-            "on. Give more edges, or smaller ratios.",
+            (
+                "There are too few edges to hold out: 2 between different nodes, with"
+                " val_ratio=0.05 and test_ratio=0.1, leave none to train on. Give more edges, or"
+                " smaller ratios."
+            ),
         ),
         (
             complete_but(3),
             {"val_ratio": 0.0},
             ConfigError,
-            "The 'val_ratio' parameter of hold_out_edges must be a float in the range (0.0, 1.0). Got 0.0 instead.",
+            (
+                "The 'val_ratio' parameter of hold_out_edges must be a float in the range (0.0,"
+                " 1.0). Got 0.0 instead."
+            ),
         ),
         (
             complete_but(3),
             {"val_ratio": 0.5, "test_ratio": 0.5},
             ConfigError,
-            "The 'val_ratio' and 'test_ratio' parameters of hold_out_edges must sum to less than 1, to leave edges to train on. "
-            "Got 0.5 + 0.5 instead.",
+            (
+                "The 'val_ratio' and 'test_ratio' parameters of hold_out_edges must sum to less"
+                " than 1, to leave edges to train on. Got 0.5 + 0.5 instead."
+            ),
         ),
     ],
 )
@@ -331,15 +436,32 @@ def test_failures_of_holding_out(graph, arguments, kind, message):
         (
             {"scorers": ["distance"]},
             ConfigError,
-            "The 'scorers' parameter of link_probe must be one or more of ('dot', 'cosine', 'hadamard'). Got ['distance'] instead.",
+            (
+                "The 'scorers' parameter of link_probe must be one or more of ('dot', 'cosine',"
+                " 'hadamard'). Got ['distance'] instead."
+            ),
         ),
         (
             {"strengths": [0.0]},
             ConfigError,
-            "The 'strengths' parameter of link_probe must be one or more floats in the range (0.0, inf). Got [0.0] instead.",
+            (
+                "The 'strengths' parameter of link_probe must be one or more floats in the range"
+                " (0.0, inf). Got [0.0] instead."
+            ),
         ),
-        ({"train_pairs": 0}, ConfigError, "The 'train_pairs' parameter of link_probe must be an int of at least 1. Got 0 instead."),
-        ({"embedding": np.eye(4)}, InputError, "The embedding must have one row per node of the split's graph, 300. Got 4."),
+        (
+            {"train_pairs": 0},
+            ConfigError,
+            (
+                "The 'train_pairs' parameter of link_probe must be an int of at least 1. Got 0"
+                " instead."
+            ),
+        ),
+        (
+            {"embedding": np.eye(4)},
+            InputError,
+            "The embedding must have one row per node of the split's graph, 300. Got 4.",
+        ),
     ],
 )
 def test_failures_of_the_probe(arguments, kind, message, communities):

@@ -26,11 +26,15 @@ def test_accuracy_by_hand():
 
 def test_micro_f1_by_hand():
     truth, answer = np.array([[1, 1, 0], [0, 1, 0]]), np.array([[1, 0, 1], [0, 1, 0]])
-    assert micro_f1(truth, answer) == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))  # 2 right, 1 false, 1 missed
-    assert micro_f1(np.array([0, 1, 2]), np.array([0, 1, 1])) == pytest.approx(2 / 3)  # one class per row: the accuracy
+    # 2 right, 1 false, 1 missed
+    assert micro_f1(truth, answer) == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
+    # One class per row: the accuracy
+    assert micro_f1(np.array([0, 1, 2]), np.array([0, 1, 1])) == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize(("truth", "answer", "score"), [(0, 0, 0.0), (0, 1, 0.0), (1, 0, 0.0), (1, 1, 1.0)])
+@pytest.mark.parametrize(
+    ("truth", "answer", "score"), [(0, 0, 0.0), (0, 1, 0.0), (1, 0, 0.0), (1, 1, 1.0)]
+)
 def test_tables_that_are_all_alike(truth, answer, score):
     assert micro_f1(np.full((3, 2), truth), np.full((3, 2), answer)) == score
 
@@ -40,11 +44,16 @@ def test_scores_are_scikit_learns(drawn):
     num_rows, num_labels, seed = drawn
     truth, answer = pair((num_rows, num_labels), seed)
     cells = truth.ravel(), answer.ravel()
-    assert micro_f1(truth, answer) == pytest.approx(f1_score(*cells, average="binary", zero_division=0.0))
+    assert micro_f1(truth, answer) == pytest.approx(
+        f1_score(*cells, average="binary", zero_division=0.0)
+    )
     assert accuracy(truth, answer) == pytest.approx(accuracy_score(*cells))
     if num_labels > 1:
-        assert micro_f1(truth, answer) == pytest.approx(f1_score(truth, answer, average="micro", zero_division=0.0))
-    # what the docstring warns of: flattened, zeros count as a class, and the micro-average is the accuracy of the cells
+        assert micro_f1(truth, answer) == pytest.approx(
+            f1_score(truth, answer, average="micro", zero_division=0.0)
+        )
+    # what the docstring warns of: flattened, zeros count as a class, and the micro-average is the
+    # accuracy of the cells
     assert accuracy(truth, answer) == pytest.approx(f1_score(*cells, average="micro"))
 
 

@@ -1,4 +1,6 @@
-"""The batched solver: by hand, against scikit-learn and SciPy run to convergence, and its fits kept apart."""
+"""The batched solver: by hand, against scikit-learn and SciPy run to convergence, and its fits kept
+apart.
+"""
 
 from __future__ import annotations
 
@@ -38,26 +40,46 @@ from solver_cases import (
 
 
 def test_softmax_of_two_points_by_hand():
-    # x = -1 and +1 of two classes: with weights (-w, w) the derivative is 2 (strength w - 1 / (1 + e^2w)), so w = 1 here
-    weights = minimise(rows_of(np.array([[-1.0], [1.0]])), softmax_of([0, 1], num_classes=2), column(1 / (1 + math.e**2)), num_classes=2)
+    # x = -1 and +1 of two classes: with weights (-w, w) the derivative is 2 (strength w - 1 / (1 +
+    # e^2w)), so w = 1 here
+    weights = minimise(
+        rows_of(np.array([[-1.0], [1.0]])),
+        softmax_of([0, 1], num_classes=2),
+        column(1 / (1 + math.e**2)),
+        num_classes=2,
+    )
     np.testing.assert_allclose(weights[0, 0], [[-1.0, 0.0], [1.0, 0.0]], atol=1e-5)
 
 
 def test_sigmoid_of_two_points_by_hand():
     # log(1 + e^-w) + strength/2 w^2 has the derivative strength w - 1 / (1 + e^w), so w = 1 here
-    weights = minimise(rows_of(np.array([[-1.0], [1.0]])), Sigmoid(signs_of(np.array([[-1.0, 1.0]]))), column(1 / (1 + math.e)))
+    weights = minimise(
+        rows_of(np.array([[-1.0], [1.0]])),
+        Sigmoid(signs_of(np.array([[-1.0, 1.0]]))),
+        column(1 / (1 + math.e)),
+    )
     np.testing.assert_allclose(weights[0, 0], [[1.0, 0.0]], atol=1e-5)
 
 
 def test_squared_hinge_of_two_points_by_hand():
     # (1 - w)^2 + strength/2 w^2: w = 2 / (2 + strength)
-    weights = minimise(rows_of(np.array([[-1.0], [1.0]])), SquaredHinge(signs_of(np.array([[-1.0, 1.0]]))), column(0.5))
+    weights = minimise(
+        rows_of(np.array([[-1.0], [1.0]])),
+        SquaredHinge(signs_of(np.array([[-1.0, 1.0]]))),
+        column(0.5),
+    )
     np.testing.assert_allclose(weights[0, 0], [[0.8, 0.0]], atol=1e-9)
 
 
 def test_a_free_bias_by_hand():
-    # Rows that say nothing, three of a class and one of another: the bias alone gives the shares 3/4 and 1/4.
-    weights = minimise(rows_of(np.zeros((4, 2))), softmax_of([0, 0, 0, 1], num_classes=2), column(1e-3), num_classes=2)
+    # Rows that say nothing, three of a class and one of another: the bias alone gives the shares
+    # 3/4 and 1/4.
+    weights = minimise(
+        rows_of(np.zeros((4, 2))),
+        softmax_of([0, 0, 0, 1], num_classes=2),
+        column(1e-3),
+        num_classes=2,
+    )
     assert float(weights[0, 0, 0, 2] - weights[0, 0, 1, 2]) == pytest.approx(math.log(3), abs=1e-4)
     assert torch.equal(weights[..., :2], torch.zeros(1, 1, 2, 2, dtype=torch.float64))
 
@@ -72,7 +94,9 @@ def test_slope_and_bend_are_the_derivatives_of_the_value(name):
     sign = signs_of(np.array([[1.0, -1.0, 1.0, 1.0, -1.0]] * 2))
     loss = {"sigmoid": Sigmoid(sign), "hinge": SquaredHinge(sign)}.get(name, softmax_of(labels))
     classes = 1 if name in ("sigmoid", "hinge") else 3
-    logits = torch.randn(1, 2, classes, 5, generator=generator, dtype=torch.float64).requires_grad_()
+    logits = torch.randn(
+        1, 2, classes, 5, generator=generator, dtype=torch.float64
+    ).requires_grad_()
     direction = torch.randn(1, 2, classes, 5, generator=generator, dtype=torch.float64)
     (slope,) = torch.autograd.grad(loss.value(logits).sum(), logits, create_graph=True)
     torch.testing.assert_close(loss.slope(logits), slope)
@@ -87,11 +111,15 @@ def test_slope_and_bend_are_the_derivatives_of_the_value(name):
 @pytest.mark.parametrize("kind", KINDS)
 def test_softmax_is_scikit_learns(kind, strength):
     data = case(kind)
-    weights = minimise(rows_of(data.x), softmax_of(data.y), column(strength), num_classes=3)[0, 0].numpy()
+    weights = minimise(rows_of(data.x), softmax_of(data.y), column(strength), num_classes=3)[
+        0, 0
+    ].numpy()
     theirs = logistic(data.x, data.y, 1 / (len(data.x) * strength))
     assert_same_minimum(
         softmax_objective(data.x, data.y, weights, strength),
-        softmax_objective(data.x, data.y, np.column_stack([theirs.coef_, theirs.intercept_]), strength),
+        softmax_objective(
+            data.x, data.y, np.column_stack([theirs.coef_, theirs.intercept_]), strength
+        ),
     )
     assert_same_answers((with_ones(data.fresh) @ weights.T).argmax(1), theirs.predict(data.fresh))
 
@@ -101,19 +129,26 @@ def test_softmax_is_scikit_learns(kind, strength):
 def test_two_classes_are_scikit_learns(kind, strength):
     data = case(kind, num_classes=2)
     num, sign = len(data.x), 2.0 * data.y - 1
-    one = minimise(rows_of(data.x), Sigmoid(signs_of(sign[None])), column(strength))[0, 0, 0].numpy()
+    one = minimise(rows_of(data.x), Sigmoid(signs_of(sign[None])), column(strength))[
+        0, 0, 0
+    ].numpy()
     theirs = logistic(data.x, data.y, 1 / (num * strength))
     best = sigmoid_objective(data.x, sign, np.append(theirs.coef_, theirs.intercept_), strength)
     assert_same_minimum(sigmoid_objective(data.x, sign, one, strength), best)
     assert_same_answers(with_ones(data.fresh) @ one > 0, theirs.predict(data.fresh) == 1)
     # Two classes fitted together have weights -w/2 and w/2, which cost half of what w costs alone.
-    two = minimise(rows_of(data.x), softmax_of(data.y, num_classes=2), column(strength), num_classes=2)[0, 0].numpy()
+    two = minimise(
+        rows_of(data.x), softmax_of(data.y, num_classes=2), column(strength), num_classes=2
+    )[0, 0].numpy()
     theirs = logistic(data.x, data.y, 2 / (num * strength))
     half = np.append(theirs.coef_, theirs.intercept_) / 2
     assert_same_minimum(
-        softmax_objective(data.x, data.y, two, strength), softmax_objective(data.x, data.y, np.stack([-half, half]), strength)
+        softmax_objective(data.x, data.y, two, strength),
+        softmax_objective(data.x, data.y, np.stack([-half, half]), strength),
     )
-    assert_same_answers(with_ones(data.fresh) @ (two[1] - two[0]) > 0, theirs.predict(data.fresh) == 1)
+    assert_same_answers(
+        with_ones(data.fresh) @ (two[1] - two[0]) > 0, theirs.predict(data.fresh) == 1
+    )
 
 
 @pytest.mark.parametrize("strength", [1e-2, 1e-5])  # at 1e-6 scikit-learn takes seconds
@@ -121,10 +156,18 @@ def test_two_classes_are_scikit_learns(kind, strength):
 def test_squared_hinge_with_a_penalised_bias_is_scikit_learns(kind, strength):
     data = case(kind)
     sign = against_rest(data.y)
-    weights = minimise(rows_of(data.x), SquaredHinge(signs_of(sign)), column(*[strength] * 3), free_bias=False)[0, :, 0].numpy()
-    theirs = LinearSVC(C=1 / (len(data.x) * strength), dual=False, tol=1e-8, max_iter=100_000).fit(data.x, data.y)
-    for of_class, w, coef, intercept in zip(sign, weights, theirs.coef_, theirs.intercept_, strict=True):
-        best = hinge_objective(data.x, of_class, np.append(coef, intercept), strength, free_bias=False)
+    weights = minimise(
+        rows_of(data.x), SquaredHinge(signs_of(sign)), column(*[strength] * 3), free_bias=False
+    )[0, :, 0].numpy()
+    theirs = LinearSVC(C=1 / (len(data.x) * strength), dual=False, tol=1e-8, max_iter=100_000).fit(
+        data.x, data.y
+    )
+    for of_class, w, coef, intercept in zip(
+        sign, weights, theirs.coef_, theirs.intercept_, strict=True
+    ):
+        best = hinge_objective(
+            data.x, of_class, np.append(coef, intercept), strength, free_bias=False
+        )
         assert_same_minimum(hinge_objective(data.x, of_class, w, strength, free_bias=False), best)
     assert_same_answers((with_ones(data.fresh) @ weights.T).argmax(1), theirs.predict(data.fresh))
 
@@ -134,9 +177,14 @@ def test_squared_hinge_with_a_penalised_bias_is_scikit_learns(kind, strength):
 def test_squared_hinge_with_a_free_bias_is_at_the_minimum(kind, strength):
     data = case(kind)
     sign = against_rest(data.y)[:1]
-    weights = minimise(rows_of(data.x), SquaredHinge(signs_of(sign)), column(strength))[0, 0, 0].numpy()
+    weights = minimise(rows_of(data.x), SquaredHinge(signs_of(sign)), column(strength))[
+        0, 0, 0
+    ].numpy()
     theirs = hinge_by_scipy(data.x, sign[0], strength)
-    assert_same_minimum(hinge_objective(data.x, sign[0], weights, strength), hinge_objective(data.x, sign[0], theirs, strength))
+    assert_same_minimum(
+        hinge_objective(data.x, sign[0], weights, strength),
+        hinge_objective(data.x, sign[0], theirs, strength),
+    )
     assert_same_answers(with_ones(data.fresh) @ weights > 0, with_ones(data.fresh) @ theirs > 0)
 
 
@@ -144,12 +192,18 @@ def test_squared_hinge_with_a_free_bias_is_at_the_minimum(kind, strength):
 @pytest.mark.parametrize("kind", ["narrow", "rank", "constant", "contradictory"])
 def test_strengths_far_below_the_usual_ones(kind, strength):
     data = case(kind)
-    weights = minimise(rows_of(data.x), softmax_of(data.y), column(strength), num_classes=3)[0, 0].numpy()
+    weights = minimise(rows_of(data.x), softmax_of(data.y), column(strength), num_classes=3)[
+        0, 0
+    ].numpy()
     theirs = logistic(data.x, data.y, 1 / (len(data.x) * strength))
-    best = softmax_objective(data.x, data.y, np.column_stack([theirs.coef_, theirs.intercept_]), strength)
+    best = softmax_objective(
+        data.x, data.y, np.column_stack([theirs.coef_, theirs.intercept_]), strength
+    )
     assert_same_minimum(softmax_objective(data.x, data.y, weights, strength), best)
     sign = against_rest(data.y)[:1]
-    weights = minimise(rows_of(data.x), SquaredHinge(signs_of(sign)), column(strength))[0, 0, 0].numpy()
+    weights = minimise(rows_of(data.x), SquaredHinge(signs_of(sign)), column(strength))[
+        0, 0, 0
+    ].numpy()
     best = hinge_objective(data.x, sign[0], hinge_by_scipy(data.x, sign[0], strength), strength)
     assert_same_minimum(hinge_objective(data.x, sign[0], weights, strength), best)
 
@@ -178,7 +232,9 @@ def test_fits_of_different_sizes_at_once_are_each_alone():
     for f, (x, y) in enumerate(zip(tables, labels, strict=True)):
         alone = minimise(rows_of(x), softmax_of(y), strengths[f : f + 1], num_classes=3)
         torch.testing.assert_close(together[f], alone[0], atol=1e-3, rtol=1e-3)
-        hinge = minimise(rows_of(x), SquaredHinge(signs_of(signs[f])), strengths[f : f + 1].expand(-1, 3))
+        hinge = minimise(
+            rows_of(x), SquaredHinge(signs_of(signs[f])), strengths[f : f + 1].expand(-1, 3)
+        )
         torch.testing.assert_close(hinges[f], hinge[0], atol=1e-5, rtol=1e-5)
 
 
@@ -195,10 +251,16 @@ def test_one_class_against_the_rest_is_each_class_alone():
 def test_a_path_is_each_strength_alone(kind):
     data = case(kind)
     strengths = (1e-1, 1e-3, 1e-5)
-    path = minimise_path(rows_of(data.x), softmax_of(data.y), column(*strengths), num_classes=3)[0].numpy()
+    path = minimise_path(rows_of(data.x), softmax_of(data.y), column(*strengths), num_classes=3)[
+        0
+    ].numpy()
     for weights, strength in zip(path, strengths, strict=True):
-        alone = minimise(rows_of(data.x), softmax_of(data.y), column(strength), num_classes=3)[0, 0].numpy()
-        assert_same_minimum(*(softmax_objective(data.x, data.y, w, strength) for w in (weights, alone)))
+        alone = minimise(rows_of(data.x), softmax_of(data.y), column(strength), num_classes=3)[
+            0, 0
+        ].numpy()
+        assert_same_minimum(
+            *(softmax_objective(data.x, data.y, w, strength) for w in (weights, alone))
+        )
         assert_same_answers(*((with_ones(data.fresh) @ w.T).argmax(1) for w in (weights, alone)))
 
 
@@ -206,17 +268,32 @@ def test_a_class_that_a_fit_lacks_takes_no_part_in_it():
     data = case("narrow")
     some = np.flatnonzero(data.y != 1)
     tables, labels = (data.x, data.x[some]), (data.y, data.y[some])
-    weights = minimise(rows_of(*tables), softmax_of(*labels), torch.full((2, 1), 1e-2, dtype=torch.float64), num_classes=3)[1, 0]
+    weights = minimise(
+        rows_of(*tables),
+        softmax_of(*labels),
+        torch.full((2, 1), 1e-2, dtype=torch.float64),
+        num_classes=3,
+    )[1, 0]
     assert torch.equal(weights[1], torch.zeros(7, dtype=torch.float64))
-    two = minimise(rows_of(data.x[some]), softmax_of(data.y[some] // 2, num_classes=2), column(1e-2), num_classes=2)[0, 0]
+    two = minimise(
+        rows_of(data.x[some]),
+        softmax_of(data.y[some] // 2, num_classes=2),
+        column(1e-2),
+        num_classes=2,
+    )[0, 0]
     torch.testing.assert_close(weights[[0, 2]], two, atol=1e-4, rtol=1e-4)
 
 
 def test_a_single_class_needs_no_weights():
     x, y = case("narrow").x, np.zeros(80, dtype=int)
-    assert float(minimise(rows_of(x), softmax_of(y, num_classes=1), column(1e-3)).abs().max()) == 0.0
-    weights = minimise(rows_of(x), SquaredHinge(signs_of(np.ones((1, 80)))), column(1e-3))[0, 0, 0].numpy()
-    np.testing.assert_allclose(weights, [0.0] * 6 + [1.0], atol=1e-5)  # the bias alone is right by the whole margin
+    assert (
+        float(minimise(rows_of(x), softmax_of(y, num_classes=1), column(1e-3)).abs().max()) == 0.0
+    )
+    weights = minimise(rows_of(x), SquaredHinge(signs_of(np.ones((1, 80)))), column(1e-3))[
+        0, 0, 0
+    ].numpy()
+    # The bias alone is right by the whole margin
+    np.testing.assert_allclose(weights, [0.0] * 6 + [1.0], atol=1e-5)
 
 
 # --- properties ---
@@ -233,8 +310,12 @@ def test_order_of_rows_columns_and_fits_does_not_matter(seed, kind):
     strengths = torch.full((2, 1), 1e-3, dtype=torch.float64)
     plain = minimise(rows_of(*tables), softmax_of(*labels), strengths, num_classes=3)
     swapped = minimise(rows_of(*tables[::-1]), softmax_of(*labels[::-1]), strengths, num_classes=3)
-    moved = minimise(rows_of(data.x[rows][:, columns]), softmax_of(data.y[rows]), strengths[:1], num_classes=3)[0, 0]
-    objectives = [softmax_objective(data.x, data.y, w.numpy(), 1e-3) for w in (plain[0, 0], swapped[1, 0])]
+    moved = minimise(
+        rows_of(data.x[rows][:, columns]), softmax_of(data.y[rows]), strengths[:1], num_classes=3
+    )[0, 0]
+    objectives = [
+        softmax_objective(data.x, data.y, w.numpy(), 1e-3) for w in (plain[0, 0], swapped[1, 0])
+    ]
     objectives.append(softmax_objective(data.x[:, columns], data.y, moved.numpy(), 1e-3))
     assert objectives == pytest.approx([objectives[0]] * 3, abs=1e-7)
     torch.testing.assert_close(moved, plain[0, 0][:, [*columns, -1]], atol=3e-3, rtol=3e-3)
@@ -244,7 +325,9 @@ def test_nothing_that_came_in_is_changed():
     data = case("narrow")
     rows, loss, strengths = rows_of(data.x), softmax_of(data.y), column(1e-3)
     start = torch.ones(1, 1, 3, 7, dtype=torch.float64)
-    before = [t.clone() for t in (rows.values, rows.share, loss.target, loss.absent, strengths, start)]
+    before = [
+        t.clone() for t in (rows.values, rows.share, loss.target, loss.absent, strengths, start)
+    ]
     minimise(rows, loss, strengths, num_classes=3, start=start)
     after = (rows.values, rows.share, loss.target, loss.absent, strengths, start)
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
@@ -258,4 +341,6 @@ def test_no_convergence_is_said(monkeypatch):
     data = case("narrow")
     with pytest.warns(GraphLatentWarning) as caught:
         minimise(rows_of(data.x), softmax_of(data.y), column(1e-6), num_classes=3)
-    assert [str(w.message) for w in caught] == ["The linear probe did not converge in 1 Newton steps."]
+    assert [str(w.message) for w in caught] == [
+        "The linear probe did not converge in 1 Newton steps."
+    ]

@@ -1,4 +1,6 @@
-"""The batched solver where it is hard: long rows, strengths near nothing, Hessians and steps that are no numbers."""
+"""The batched solver where it is hard: long rows, strengths near nothing, Hessians and steps that
+are no numbers.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,20 @@ from solver_cases import (
 
 def hinge_by_newton(x, sign, strength):
     """The minimum by Newton's method with whole Hessians and halved steps, in plain NumPy."""
-    rows, penalty, w = with_ones(x), np.append(np.full(x.shape[1], strength), 0.0), np.zeros(x.shape[1] + 1)
+    rows, penalty, w = (
+        with_ones(x),
+        np.append(np.full(x.shape[1], strength), 0.0),
+        np.zeros(x.shape[1] + 1),
+    )
     for _ in range(300):
         gap = np.maximum(0, 1 - sign * (rows @ w))
         gradient = rows.T @ (-2 * sign * gap) / len(x) + penalty * w
         active = rows[gap > 0]
         step = np.linalg.solve(2 * active.T @ active / len(x) + np.diag(penalty + 1e-14), -gradient)
         size, here = 1.0, hinge_objective(x, sign, w, strength)
-        while size > 1e-12 and hinge_objective(x, sign, w + size * step, strength) > here + 1e-4 * size * (gradient @ step):
+        while size > 1e-12 and hinge_objective(
+            x, sign, w + size * step, strength
+        ) > here + 1e-4 * size * (gradient @ step):
             size /= 2
         w = w + size * step
     return w
@@ -46,9 +54,13 @@ def test_a_long_row_does_not_make_the_others_look_done(strength):
     x, sign = rng.normal(size=(300, 20)), rng.choice([-1.0, 1.0], size=300)
     x[0] *= 1e5
     x = (x - x.mean(0)) / np.sqrt(((x - x.mean(0)) ** 2).sum(1).mean())
-    weights = minimise(rows_of(x), SquaredHinge(signs_of(sign[None])), column(strength))[0, 0, 0].numpy()
+    weights = minimise(rows_of(x), SquaredHinge(signs_of(sign[None])), column(strength))[
+        0, 0, 0
+    ].numpy()
     best = hinge_by_newton(x, sign, strength)
-    assert_same_minimum(hinge_objective(x, sign, weights, strength), hinge_objective(x, sign, best, strength))
+    assert_same_minimum(
+        hinge_objective(x, sign, weights, strength), hinge_objective(x, sign, best, strength)
+    )
 
 
 @pytest.mark.parametrize("strengths", [(1e-14, 9e-19), (2e-11, 3e-27)])
@@ -63,7 +75,9 @@ def test_a_step_is_never_taken_uphill(strengths, monkeypatch):
     monkeypatch.setattr(newton, "_newton", watched)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraphLatentWarning)  # so small a strength need not end
-        weights = minimise_path(rows_of(data.x), softmax_of((data.y == 2) * 2), column(*strengths), num_classes=3)
+        weights = minimise_path(
+            rows_of(data.x), softmax_of((data.y == 2) * 2), column(*strengths), num_classes=3
+        )
     assert torch.isfinite(weights).all()
     assert all(bool((after <= before + 1e-12).all()) for before, after in values)
 
@@ -71,7 +85,11 @@ def test_a_step_is_never_taken_uphill(strengths, monkeypatch):
 @pytest.mark.parametrize("kind", ["narrow", "many columns"])
 def test_hessians_that_cannot_be_factorised_are_done_without(kind, monkeypatch):
     data = case(kind)
-    rows, loss, strengths = rows_of(data.x), SquaredHinge(signs_of(against_rest(data.y))), column(1e-4, 1e-4, 1e-6)
+    rows, loss, strengths = (
+        rows_of(data.x),
+        SquaredHinge(signs_of(against_rest(data.y))),
+        column(1e-4, 1e-4, 1e-6),
+    )
     expected, calls = minimise(rows, loss, strengths), []
 
     def failing(hessian):
@@ -82,9 +100,15 @@ def test_hessians_that_cannot_be_factorised_are_done_without(kind, monkeypatch):
     found = minimise(rows, loss, strengths)
     assert set(calls) == {torch.float32, torch.float64}  # both had their turn
     for sign, one, other, strength in zip(
-        against_rest(data.y), found[0, :, 0].numpy(), expected[0, :, 0].numpy(), strengths[0], strict=True
+        against_rest(data.y),
+        found[0, :, 0].numpy(),
+        expected[0, :, 0].numpy(),
+        strengths[0],
+        strict=True,
     ):
-        assert_same_minimum(*(hinge_objective(data.x, sign, w, float(strength)) for w in (one, other)))
+        assert_same_minimum(
+            *(hinge_objective(data.x, sign, w, float(strength)) for w in (one, other))
+        )
 
 
 def test_a_fit_beyond_float32_stays_itself_beside_another():
@@ -94,5 +118,10 @@ def test_a_fit_beyond_float32_stays_itself_beside_another():
     both = Softmax(one.target.repeat(2, 1, 1, 1), one.absent.repeat(2, 1, 1, 1))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GraphLatentWarning)
-        beside = minimise(rows_of(data.x, data.x), both, torch.tensor([[1e39], [1e-6]], dtype=torch.float64), num_classes=3)
+        beside = minimise(
+            rows_of(data.x, data.x),
+            both,
+            torch.tensor([[1e39], [1e-6]], dtype=torch.float64),
+            num_classes=3,
+        )
     assert torch.isfinite(alone).all() and torch.isfinite(beside).all()

@@ -1,4 +1,6 @@
-"""The lock on the test labels: what selection can see, when scores are read, and that cheating fails for every probe."""
+"""The lock on the test labels: what selection can see, when scores are read, and that cheating
+fails for every probe.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ def part(*rows):
 def blobs(num_rows=60, num_columns=4, *, noise=2.0, seed=0):
     rng = np.random.default_rng(seed)
     labels = np.arange(num_rows) % 3
-    return rng.normal(size=(3, num_columns))[labels] + noise * rng.normal(size=(num_rows, num_columns)), labels
+    return (
+        rng.normal(size=(3, num_columns))[labels]
+        + noise * rng.normal(size=(num_rows, num_columns)),
+        labels,
+    )
 
 
 def candidates(seed=0):
@@ -55,10 +61,20 @@ def answers_of(monkeypatch):
             patch.setattr(Protocol, "final", recorded)
             patch.setattr(svm, "folds_protocol", lambda labels, **_: Protocol(labels, splits))
             if probe.startswith("linear"):
-                linear_probe(representation, labels, splits=splits, refit="refitted" in probe, **QUICK)
+                linear_probe(
+                    representation, labels, splits=splits, refit="refitted" in probe, **QUICK
+                )
             else:
                 kernel = "rbf" if probe == "rbf" else "linear"
-                svm_probe(representation, labels, kernel=kernel, num_folds=len(splits), inner_folds=3, costs=(0.1, 10.0), **QUICK)
+                svm_probe(
+                    representation,
+                    labels,
+                    kernel=kernel,
+                    num_folds=len(splits),
+                    inner_folds=3,
+                    costs=(0.1, 10.0),
+                    **QUICK,
+                )
         return seen
 
     return answers
@@ -73,7 +89,10 @@ def splits_for(probe, labels):
 # --- what selection sees ---
 
 
-@pytest.mark.parametrize("labels", [np.arange(10) % 3, np.eye(10, 4, dtype=np.int64), np.array(list("abcdeabcde"), dtype=object)])
+@pytest.mark.parametrize(
+    "labels",
+    [np.arange(10) % 3, np.eye(10, 4, dtype=np.int64), np.array(list("abcdeabcde"), dtype=object)],
+)
 def test_visible_holds_copies_of_training_and_validation_labels_only(labels):
     split = Split(part(1, 2, 5), part(0, 3), part(4, 6, 7, 8, 9))
     protocol = Protocol(labels, [split])
@@ -84,7 +103,10 @@ def test_visible_holds_copies_of_training_and_validation_labels_only(labels):
     inside = protocol._Protocol__labels
     for array in (seen.train_labels, seen.val_labels, seen.train, seen.val, seen.test):
         assert array.base is None
-        assert not any(np.shares_memory(array, other) for other in (inside, labels, split.train, split.val, split.test))
+        assert not any(
+            np.shares_memory(array, other)
+            for other in (inside, labels, split.train, split.val, split.test)
+        )
 
 
 def test_writing_into_what_is_visible_does_not_reach_the_protocol():
@@ -95,7 +117,12 @@ def test_writing_into_what_is_visible_does_not_reach_the_protocol():
         array[:] = 1
     labels[:] = 7  # nor does writing into what the user gave
     (again,) = protocol.visible()
-    assert [again.train.tolist(), again.train_labels.tolist(), again.val.tolist(), again.test.tolist()] == [[0], [0], [1], [2, 3]]
+    assert [
+        again.train.tolist(),
+        again.train_labels.tolist(),
+        again.val.tolist(),
+        again.test.tolist(),
+    ] == [[0], [0], [1], [2, 3]]
     assert protocol.final([Answer(NOTHING, np.array([1, 1]))], selection="").scores == (1.0,)
 
 
@@ -115,12 +142,19 @@ def test_selection_is_asked_split_by_split():
 
 
 def test_scores_by_hand():
-    protocol = Protocol(list("aabb"), [Split(part(0), part(), part(1, 2, 3)), Split(part(3), part(), part(0, 1))])
+    protocol = Protocol(
+        list("aabb"), [Split(part(0), part(), part(1, 2, 3)), Split(part(3), part(), part(0, 1))]
+    )
     choices = (Choice("x", {"k": 1}, 0.5), Choice("y", {"k": 2}, 0.7))
     answers = [Answer(choices[0], np.array(list("aba"))), Answer(choices[1], np.array(list("bb")))]
     result = protocol.final(answers, selection="by hand")
     assert result.scores == pytest.approx((2 / 3, 0.0))
-    assert (result.choices, result.selection, result.metric, result.others) == (choices, "by hand", "accuracy", {})
+    assert (result.choices, result.selection, result.metric, result.others) == (
+        choices,
+        "by hand",
+        "accuracy",
+        {},
+    )
     assert result.splits == protocol.fingerprint
 
 
@@ -128,10 +162,14 @@ def test_scores_of_a_table_by_hand():
     table = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1]])
     given_answer = Answer(NOTHING, np.array([[1, 0, 0], [0, 0, 0]]))
     splits = [Split(part(0), part(), part(1, 2))]
-    result = Protocol(torch.from_numpy(table), splits, metric="micro-F1").final([given_answer], selection="")
+    result = Protocol(torch.from_numpy(table), splits, metric="micro-F1").final(
+        [given_answer], selection=""
+    )
     assert result.scores == pytest.approx((2 / 4,))  # 1 right, none false, 2 missed
     assert result.others == {"accuracy": pytest.approx((4 / 6,))}
-    assert Protocol(table, splits).final([given_answer], selection="").others == {"micro-F1": pytest.approx((0.5,))}
+    assert Protocol(table, splits).final([given_answer], selection="").others == {
+        "micro-F1": pytest.approx((0.5,))
+    }
 
 
 @pytest.mark.parametrize("first", ["final", "best_on_test"])
@@ -146,9 +184,11 @@ def test_a_second_opening_is_refused(first, second):
     ways[first]()
     with pytest.raises(ProtocolError) as caught:
         ways[second]()
-    assert str(caught.value) == (
-        "The test labels of this protocol were opened already, and choices made since would not be blind. "
-        "Start a new Protocol for a new question, and report every result you looked at."
+    assert (
+        str(caught.value)
+        == "The test labels of this protocol were opened already, and choices made since would not"
+        " be blind. Start a new Protocol for a new question, and report every result you"
+        " looked at."
     )
 
 
@@ -169,12 +209,20 @@ def test_released_protocol_picks_the_best_mean_on_the_test_and_says_so():
         """Answers with so many right entries: all labels are 1."""
         return [Answer(Choice("", {}, val), (np.arange(4) < right).astype(int)) for right in rights]
 
-    given_answers = {"one": answers(4, 0, val=0.9), "two": answers(3, 3, val=0.1), "three": answers(2, 4, val=0.5)}
-    result = ReleasedProtocol(np.ones(6, dtype=int), splits).best_on_test(given_answers, selection="the epoch")
+    given_answers = {
+        "one": answers(4, 0, val=0.9),
+        "two": answers(3, 3, val=0.1),
+        "three": answers(2, 4, val=0.5),
+    }
+    result = ReleasedProtocol(np.ones(6, dtype=int), splits).best_on_test(
+        given_answers, selection="the epoch"
+    )
     assert result.scores == (0.75, 0.75)  # as "three" has on average: the first of equals
     assert result.choices[0].val_score == 0.1
-    assert result.selection == (
-        "Chosen on the TEST labels: the epoch with the highest mean test score over the splits, as in the released scripts."
+    assert (
+        result.selection
+        == "Chosen on the TEST labels: the epoch with the highest mean test score over the splits,"
+        " as in the released scripts."
     )
 
 
@@ -206,7 +254,9 @@ def test_test_labels_of_a_split_change_none_of_its_choices_and_answers(probe, an
     assert len({answer.choice.candidate for answer in honest}) > 1  # there is something to choose
     for k, split in enumerate(splits):
         cheated = labels.copy()
-        cheated[split.test] = 99 if k == 0 else np.random.default_rng(k).permutation(labels[split.test])
+        cheated[split.test] = (
+            99 if k == 0 else np.random.default_rng(k).permutation(labels[split.test])
+        )
         assert not np.array_equal(cheated, labels)
         again = answers_of(probe, representations, cheated, splits)[k]
         assert again.choice == honest[k].choice
@@ -238,19 +288,30 @@ def test_a_test_row_changes_no_choice_and_no_other_answer(probe, change, answers
 
 
 def test_selection_is_per_split_and_never_pooled():
-    """On validation, split 0 prefers "a" by a little, split 1 "b" by far: pooled over splits "b" would win everywhere."""
+    """On validation, split 0 prefers "a" by a little, split 1 "b" by far: pooled over splits "b"
+    would win everywhere.
+    """
     labels = np.arange(60) % 2
-    splits = [Split(np.arange(10), np.arange(10, 20), np.arange(40, 60)), Split(np.arange(20, 30), np.arange(30, 40), np.arange(40, 60))]
+    splits = [
+        Split(np.arange(10), np.arange(10, 20), np.arange(40, 60)),
+        Split(np.arange(20, 30), np.arange(30, 40), np.arange(40, 60)),
+    ]
     good = 2.0 * labels[:, None] - 1
     a, b = good.copy(), good.copy()
     b[10] *= -1  # one of ten wrong in the validation rows of split 0
     a[30:36] *= -1  # six of ten in those of split 1
     protocol = Protocol(labels, splits)
-    found = linear_answers({"a": a, "b": b}, protocol, settings=checked_settings([1e-2], ["none"], owner="test"))
-    scores = {name: [answer.choice.val_score for answer in answers] for name, answers in found.items()}
+    found = linear_answers(
+        {"a": a, "b": b}, protocol, settings=checked_settings([1e-2], ["none"], owner="test")
+    )
+    scores = {
+        name: [answer.choice.val_score for answer in answers] for name, answers in found.items()
+    }
     assert scores == {"a": pytest.approx([1.0, 0.4]), "b": pytest.approx([0.9, 1.0])}
     assert sum(scores["b"]) > sum(scores["a"])
-    result = linear_probe({"a": a, "b": b}, labels, splits=splits, strengths=[1e-2], preprocessing=["none"])
+    result = linear_probe(
+        {"a": a, "b": b}, labels, splits=splits, strengths=[1e-2], preprocessing=["none"]
+    )
     assert [choice.candidate for choice in result.choices] == ["a", "b"]
 
 
@@ -271,24 +332,51 @@ def test_other_splits_change_nothing(seed):
 @pytest.mark.parametrize(
     ("labels", "splits", "message"),
     [
-        ([0, 1], [], "There are no splits to probe on. Make some with random_splits or fold_splits."),
-        (np.zeros((2, 2, 2)), None, "Labels must be one class per row [M], or a 0/1 table [M, K]. Got shape (2, 2, 2)."),
+        (
+            [0, 1],
+            [],
+            "There are no splits to probe on. Make some with random_splits or fold_splits.",
+        ),
+        (
+            np.zeros((2, 2, 2)),
+            None,
+            "Labels must be one class per row [M], or a 0/1 table [M, K]. Got shape (2, 2, 2).",
+        ),
         ([], None, "Labels must be one class per row [M], or a 0/1 table [M, K]. Got shape (0,)."),
         ([[0, 2], [1, 0]], None, "A table of labels must hold 0 and 1 only, one column per label."),
         (
             [0.0, np.nan],
             None,
-            "The labels hold NaN or infinite values. Leave out rows without a label, or give them a class of their own.",
+            (
+                "The labels hold NaN or infinite values. Leave out rows without a label, or give"
+                " them a class of their own."
+            ),
         ),
-        ([0, 1], [Split(part(0), part(), part(2))], "Split 0: 'test' must hold one or more row numbers from 0 to 1."),
-        ([0, 1], [Split(part(), part(), part(1))], "Split 0: 'train' must hold one or more row numbers from 0 to 1."),
-        ([0, 1], [Split(part(0), part(-1), part(1))], "Split 0: 'val' must hold one or more row numbers from 0 to 1."),
+        (
+            [0, 1],
+            [Split(part(0), part(), part(2))],
+            "Split 0: 'test' must hold one or more row numbers from 0 to 1.",
+        ),
+        (
+            [0, 1],
+            [Split(part(), part(), part(1))],
+            "Split 0: 'train' must hold one or more row numbers from 0 to 1.",
+        ),
+        (
+            [0, 1],
+            [Split(part(0), part(-1), part(1))],
+            "Split 0: 'val' must hold one or more row numbers from 0 to 1.",
+        ),
         (
             [0, 1],
             [Split(part(0), part(), part(1)), Split(part(0), part(0), part(1))],
             "Split 1: its parts share rows. A row may be in one of train, val and test, once.",
         ),
-        ([0, 1], [Split(part(0, 0), part(), part(1))], "Split 0: its parts share rows. A row may be in one of train, val and test, once."),
+        (
+            [0, 1],
+            [Split(part(0, 0), part(), part(1))],
+            "Split 0: its parts share rows. A row may be in one of train, val and test, once.",
+        ),
     ],
 )
 def test_bad_input(labels, splits, message):
@@ -300,4 +388,8 @@ def test_bad_input(labels, splits, message):
 def test_unknown_metric():
     with pytest.raises(ConfigError) as caught:
         Protocol([0, 1], [Split(part(0), part(), part(1))], metric="auc")
-    assert str(caught.value) == "The 'metric' parameter of Protocol must be one of ('accuracy', 'micro-F1'). Got 'auc' instead."
+    assert (
+        str(caught.value)
+        == "The 'metric' parameter of Protocol must be one of ('accuracy', 'micro-F1'). Got 'auc'"
+        " instead."
+    )

@@ -1,4 +1,6 @@
-"""Results: means, the two spreads, intervals and paired differences by hand, and the way through JSON."""
+"""Results: means, the two spreads, intervals and paired differences by hand, and the way through
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from graphlatent.probes.results import Choice, ProbeResult, paired, summarize
 
 
 def result(*scores, splits="s", metric="accuracy"):
-    return ProbeResult(tuple(scores), (Choice("", {}, 0.5),) * len(scores), "by hand", metric=metric, splits=splits)
+    return ProbeResult(
+        tuple(scores), (Choice("", {}, 0.5),) * len(scores), "by hand", metric=metric, splits=splits
+    )
 
 
 def results(table, *, shared=True):
@@ -42,13 +46,22 @@ def test_mean_and_spread_of_one_result_by_hand():
 
 
 def test_through_json_and_back():
-    choices = (Choice("epoch 3", {"preprocessing": "row", "strength": 1e-3}, 0.25), Choice("", {"neighbours": 5}, 1.0))
-    before = ProbeResult((0.5, 0.75), choices, "in words", "micro-F1", {"accuracy": (0.9, 0.8)}, "0123abcd")
+    choices = (
+        Choice("epoch 3", {"preprocessing": "row", "strength": 1e-3}, 0.25),
+        Choice("", {"neighbours": 5}, 1.0),
+    )
+    before = ProbeResult(
+        (0.5, 0.75), choices, "in words", "micro-F1", {"accuracy": (0.9, 0.8)}, "0123abcd"
+    )
     text = json.dumps(before.to_dict(), allow_nan=False)
     assert json.loads(text) == {
         "scores": [0.5, 0.75],
         "choices": [
-            {"candidate": "epoch 3", "settings": {"preprocessing": "row", "strength": 1e-3}, "val_score": 0.25},
+            {
+                "candidate": "epoch 3",
+                "settings": {"preprocessing": "row", "strength": 1e-3},
+                "val_score": 0.25,
+            },
             {"candidate": "", "settings": {"neighbours": 5}, "val_score": 1.0},
         ],
         "selection": "in words",
@@ -64,10 +77,13 @@ def test_through_json_and_back():
 
 def test_one_seed_by_hand():
     summary = summarize([result(0.5, 0.7, 0.9)])
-    assert (summary.mean, summary.std_splits) == pytest.approx((0.7, 0.2))  # deviations -0.2, 0, 0.2: 0.08 / 2
+    # Deviations -0.2, 0, 0.2: 0.08 / 2
+    assert (summary.mean, summary.std_splits) == pytest.approx((0.7, 0.2))
     assert math.isnan(summary.std_seeds)
     assert (summary.low, summary.high) == interval(0.7, [(0.04 / 3, 2)])
-    assert (summary.low, summary.high) == pytest.approx((0.7 - 0.2 / math.sqrt(3) * 4.302653, 0.7 + 0.2 / math.sqrt(3) * 4.302653))
+    assert (summary.low, summary.high) == pytest.approx(
+        (0.7 - 0.2 / math.sqrt(3) * 4.302653, 0.7 + 0.2 / math.sqrt(3) * 4.302653)
+    )
     assert (summary.num_seeds, summary.num_splits, summary.n) == (1, 3, 3)
 
 
@@ -82,7 +98,9 @@ def test_several_seeds_by_hand(shared):
     assert (summary.num_seeds, summary.num_splits, summary.n) == (3, 2, 6)
     if shared:
         of_split_means = (0.8 / 3) ** 2 / 2  # means 1.7 / 3 and 2.5 / 3
-        assert (summary.low, summary.high) == interval(0.7, [(of_split_means / 2, 1), (of_seeds / 3, 2)])
+        assert (summary.low, summary.high) == interval(
+            0.7, [(of_split_means / 2, 1), (of_seeds / 3, 2)]
+        )
     else:  # 4.302653: the 97.5 % point of t with 2 degrees of freedom
         half = 4.302653 * math.sqrt(0.01 / 3)
         assert (summary.low, summary.high) == pytest.approx((0.7 - half, 0.7 + half), abs=1e-6)
@@ -90,7 +108,8 @@ def test_several_seeds_by_hand(shared):
 
 def test_shared_splits_with_numbers_of_a_printed_table():
     summary = summarize(results([[0.5, 0.7], [0.7, 0.9]]))
-    # seeds' means and splits' means are both 0.6 and 0.8: 0.02 / 2 each, 1 degree of freedom each, 2 together
+    # seeds' means and splits' means are both 0.6 and 0.8: 0.02 / 2 each, 1 degree of freedom each,
+    # 2 together
     half = 4.302653 * math.sqrt(0.01 + 0.01)
     assert (summary.low, summary.high) == pytest.approx((0.7 - half, 0.7 + half), abs=1e-6)
 
@@ -98,7 +117,9 @@ def test_shared_splits_with_numbers_of_a_printed_table():
 @pytest.mark.parametrize("fingerprints", [("a", "a", "b"), ("a", "b", "c")])
 def test_splits_are_shared_only_where_all_seeds_share_them(fingerprints):
     rows = [[0.5, 0.7], [0.6, 1.0], [0.6, 0.8]]
-    summary = summarize([result(*row, splits=splits) for row, splits in zip(rows, fingerprints, strict=True)])
+    summary = summarize(
+        [result(*row, splits=splits) for row, splits in zip(rows, fingerprints, strict=True)]
+    )
     assert (summary.low, summary.high) == interval(0.7, [(0.01 / 3, 2)])
 
 
@@ -112,7 +133,8 @@ def test_against_scipy_and_the_mean_squares_of_a_two_way_table(num_seeds, num_sp
     ends = ttest_1samp(table[0], 0).confidence_interval(0.95)
     assert (one.low, one.high) == pytest.approx((ends.low, ends.high))
     parts = []
-    for lines in (table, table.T):  # a factor's mean square / number of scores: its part of the variance of the mean
+    # A factor's mean square / number of scores: its part of the variance of the mean
+    for lines in (table, table.T):
         square = sum(len(line) * (sum(line) / len(line) - mean) ** 2 for line in lines)
         parts.append((square / (len(lines) - 1) / table.size, len(lines) - 1))
     crossed = summarize(results(table))
@@ -129,48 +151,74 @@ def test_one_split_has_a_spread_over_seeds_only():
 def test_a_single_score_has_no_interval():
     summary = summarize([result(0.5)])
     assert summary.mean == 0.5
-    assert all(math.isnan(value) for value in (summary.std_splits, summary.std_seeds, summary.low, summary.high))
+    assert all(
+        math.isnan(value)
+        for value in (summary.std_splits, summary.std_seeds, summary.low, summary.high)
+    )
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_scores_that_are_all_alike_have_an_interval_without_width(shared):
     summary = summarize(results([[0.5, 0.5], [0.5, 0.5]], shared=shared))
-    assert (summary.std_splits, summary.std_seeds, summary.low, summary.high) == (0.0, 0.0, 0.5, 0.5)
+    assert (summary.std_splits, summary.std_seeds, summary.low, summary.high) == (
+        0.0,
+        0.0,
+        0.5,
+        0.5,
+    )
     one = summarize([result(0.5, 0.5)])
     assert (one.std_splits, one.low, one.high) == (0.0, 0.5, 0.5) and math.isnan(one.std_seeds)
 
 
 @given(st.integers(2, 6), st.integers(2, 6), st.integers(0, 10_000))
-def test_seeds_that_say_the_same_on_shared_splits_tell_no_more_than_one(num_seeds, num_splits, seed):
+def test_seeds_that_say_the_same_on_shared_splits_tell_no_more_than_one(
+    num_seeds, num_splits, seed
+):
     row = np.random.default_rng(seed).random(num_splits)
     one, many = summarize(results([row])), summarize(results([row] * num_seeds))
     assert (many.low, many.high) == pytest.approx((one.low, one.high))
-    alike = summarize(results([row] * num_seeds, shared=False))  # seeds with splits of their own are only told apart by their means
+    # Seeds with splits of their own are only told apart by their means
+    alike = summarize(results([row] * num_seeds, shared=False))
     assert (alike.low, alike.high) == pytest.approx((one.mean, one.mean))
 
 
-@given(st.integers(1, 4), st.integers(2, 6), st.integers(0, 10_000), st.floats(-0.3, 0.3), st.booleans())
-def test_order_does_not_matter_and_a_shift_moves_the_interval_along(num_seeds, num_splits, seed, shift, shared):
+@given(
+    st.integers(1, 4),
+    st.integers(2, 6),
+    st.integers(0, 10_000),
+    st.floats(-0.3, 0.3),
+    st.booleans(),
+)
+def test_order_does_not_matter_and_a_shift_moves_the_interval_along(
+    num_seeds, num_splits, seed, shift, shared
+):
     rng = np.random.default_rng(seed)
     scores = rng.random((num_seeds, num_splits))
 
     def numbers(table):
         summary = summarize(results(table, shared=shared))
-        return np.array([summary.mean, summary.low, summary.high, summary.std_splits, summary.std_seeds])
+        return np.array(
+            [summary.mean, summary.low, summary.high, summary.std_splits, summary.std_seeds]
+        )
 
     plain = numbers(scores)
     np.testing.assert_allclose(numbers(rng.permutation(scores)), plain, atol=1e-12)
     np.testing.assert_allclose(numbers(scores[:, rng.permutation(num_splits)]), plain, atol=1e-12)
     if not shared:  # the first splits of two seeds have nothing in common
         np.testing.assert_allclose(numbers(rng.permuted(scores, axis=1)), plain, atol=1e-12)
-    np.testing.assert_allclose(numbers(scores + shift), plain + np.array([shift] * 3 + [0, 0]), atol=1e-12)
+    np.testing.assert_allclose(
+        numbers(scores + shift), plain + np.array([shift] * 3 + [0, 0]), atol=1e-12
+    )
     assert plain[1] < plain[0] < plain[2]
 
 
 def test_the_interval_holds_the_mean_as_often_as_it_says():
     rng = np.random.default_rng(0)
     tables = 0.8 + rng.normal(size=(2000, 1, 5)) * 0.02
-    inside = [s.low <= 0.8 <= s.high for s in (summarize([result(*row) for row in table]) for table in tables)]
+    inside = [
+        s.low <= 0.8 <= s.high
+        for s in (summarize([result(*row) for row in table]) for table in tables)
+    ]
     assert np.mean(inside) == pytest.approx(0.95, abs=0.015)
 
 
@@ -178,17 +226,33 @@ def test_the_interval_holds_the_mean_as_often_as_it_says():
 def test_the_interval_of_five_seeds_and_ten_splits_holds_the_mean_as_often_as_it_says(shared):
     rng, draws = np.random.default_rng(0), 600
     of_seeds, noise = rng.normal(size=(draws, 5, 1)) * 0.01, rng.normal(size=(draws, 5, 10)) * 0.01
-    of_splits = rng.normal(size=(draws, 1 if shared else 5, 10)) * 0.03  # the larger part, so that it matters whether seeds share it
+    # The larger part, so that it matters whether seeds share it
+    of_splits = rng.normal(size=(draws, 1 if shared else 5, 10)) * 0.03
     tables = 0.8 + of_seeds + of_splits + noise
-    inside = [s.low <= 0.8 <= s.high for s in (summarize(results(table, shared=shared)) for table in tables)]
+    inside = [
+        s.low <= 0.8 <= s.high
+        for s in (summarize(results(table, shared=shared)) for table in tables)
+    ]
     assert 0.90 <= np.mean(inside) <= 0.985
 
 
-@pytest.mark.parametrize("wrong", [[], [result()], [result(0.5), result(0.5, 0.6)], [result(0.5), result(0.5, metric="micro-F1")]])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        [result()],
+        [result(0.5), result(0.5, 0.6)],
+        [result(0.5), result(0.5, metric="micro-F1")],
+    ],
+)
 def test_results_that_do_not_match_have_no_summary(wrong):
     with pytest.raises(InputError) as caught:
         summarize(wrong)
-    assert str(caught.value) == "A summary needs one or more results of the same metric, all over the same number of splits."
+    assert (
+        str(caught.value)
+        == "A summary needs one or more results of the same metric, all over the same number of"
+        " splits."
+    )
 
 
 # --- paired differences ---
@@ -196,12 +260,17 @@ def test_results_that_do_not_match_have_no_summary(wrong):
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_paired_difference_by_hand(shared):
-    first, second = (results(table, shared=shared) for table in ([[0.9, 0.5], [0.8, 0.6]], [[0.8, 0.5], [0.6, 0.6]]))
+    first, second = (
+        results(table, shared=shared)
+        for table in ([[0.9, 0.5], [0.8, 0.6]], [[0.8, 0.5], [0.6, 0.6]])
+    )
     summary = paired(first, second)
     of_splits = (0.1**2 / 2 + 0.2**2 / 2) / 2  # differences 0.1, 0 and 0.2, 0
     of_seeds = 0.05**2 / 2  # means 0.05 and 0.1
     of_split_means = 0.15**2 / 2  # means 0.15 and 0
-    assert (summary.mean, summary.std_splits, summary.std_seeds) == pytest.approx((0.075, math.sqrt(of_splits), math.sqrt(of_seeds)))
+    assert (summary.mean, summary.std_splits, summary.std_seeds) == pytest.approx(
+        (0.075, math.sqrt(of_splits), math.sqrt(of_seeds))
+    )
     parts = [(of_split_means / 2, 1), (of_seeds / 2, 1)] if shared else [(of_seeds / 2, 1)]
     assert (summary.low, summary.high) == interval(0.075, parts)
     assert summary.n == 4
@@ -211,7 +280,8 @@ def test_what_splits_share_cancels():
     first, second = result(0.5, 0.7, 0.9), result(0.4, 0.6, 0.8)
     difference = paired([first], [second])
     assert (difference.low, difference.mean, difference.high) == pytest.approx((0.1, 0.1, 0.1))
-    assert summarize([first]).low < summarize([second]).mean  # apart, they could not be told from each other
+    # Apart, they could not be told from each other
+    assert summarize([first]).low < summarize([second]).mean
 
 
 def test_a_result_without_seeds_is_compared_with_every_seed():
@@ -232,4 +302,8 @@ def test_a_result_without_seeds_is_compared_with_every_seed():
 def test_results_on_different_splits_are_not_compared(second):
     with pytest.raises(InputError) as caught:
         paired([result(0.5, 0.6)] * 2, second)
-    assert str(caught.value) == ("A paired difference needs both results on the same rows, splits and seeds. Probe them again, alike.")
+    assert (
+        str(caught.value)
+        == "A paired difference needs both results on the same rows, splits and seeds. Probe them"
+        " again, alike."
+    )

@@ -1,4 +1,6 @@
-"""The SVM probe: nested cross-validation against a slow rewrite with scikit-learn, its folds, and what it refuses."""
+"""The SVM probe: nested cross-validation against a slow rewrite with scikit-learn, its folds, and
+what it refuses.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,23 @@ from graphlatent.probes.svm import folds_protocol, folds_splits, inner_splits, s
 
 WAYS = ("none", "row", "standard")
 STRENGTHS, COSTS = (1e-3, 1e-2, 1e-1), (0.1, 1.0, 10.0)
-SMALL = {"num_folds": 3, "inner_folds": 3, "strengths": STRENGTHS, "costs": COSTS, "preprocessing": WAYS}
+SMALL = {
+    "num_folds": 3,
+    "inner_folds": 3,
+    "strengths": STRENGTHS,
+    "costs": COSTS,
+    "preprocessing": WAYS,
+}
 
 
 def blobs(num_rows=90, num_columns=5, num_classes=3, *, noise=1.5, seed=0):
     rng = np.random.default_rng(seed)
     labels = rng.integers(num_classes, size=num_rows)
-    rows = 1 + rng.normal(size=(num_classes, num_columns))[labels] + noise * rng.normal(size=(num_rows, num_columns))
+    rows = (
+        1
+        + rng.normal(size=(num_classes, num_columns))[labels]
+        + noise * rng.normal(size=(num_rows, num_columns))
+    )
     return rows * rng.uniform(0.2, 3, size=num_columns), labels
 
 
@@ -32,20 +44,32 @@ def blobs(num_rows=90, num_columns=5, num_classes=3, *, noise=1.5, seed=0):
 
 
 def linear_machine(rows, labels, train, answer, how, strength, *, outer):
-    """Rows of mean 0 and mean squared norm 1 by the rows of this fit; the scaled intercept is all but free."""
+    """Rows of mean 0 and mean squared norm 1 by the rows of this fit; the scaled intercept is all
+    but free.
+    """
     x = normalize(rows) if how == "row" else rows
     x = StandardScaler().fit(x[train]).transform(x) if how == "standard" else x
     x = x - x[train].mean(0)
     x = x / np.sqrt((x[train] ** 2).sum(1).mean())
-    model = LinearSVC(C=1 / (len(train) * strength), dual=False, intercept_scaling=100.0, tol=1e-9, max_iter=100_000)
+    model = LinearSVC(
+        C=1 / (len(train) * strength),
+        dual=False,
+        intercept_scaling=100.0,
+        tol=1e-9,
+        max_iter=100_000,
+    )
     return model.fit(x[train], labels[train]).predict(x[answer])
 
 
 def rbf_machine(rows, labels, train, answer, how, cost, *, outer):
-    """gamma is 1 / (the sum of the columns' variances over the rows of this fit); deviations are those of the outer training part."""
+    """gamma is 1 / (the sum of the columns' variances over the rows of this fit); deviations are
+    those of the outer training part.
+    """
     x = normalize(rows) if how == "row" else rows
     x = StandardScaler().fit(x[outer]).transform(x) if how == "standard" else x
-    return SVC(C=cost, gamma=1 / x[train].var(0).sum()).fit(x[train], labels[train]).predict(x[answer])
+    return (
+        SVC(C=cost, gamma=1 / x[train].var(0).sum()).fit(x[train], labels[train]).predict(x[answer])
+    )
 
 
 def slow_probe(machine, representations, labels, *, grid, seed=0):
@@ -53,7 +77,9 @@ def slow_probe(machine, representations, labels, *, grid, seed=0):
     name_of = "strength" if machine is linear_machine else "C"
     protocol = folds_protocol(labels, num_folds=3, seed=seed)
     found = []
-    for part, folds in zip(protocol.visible(), inner_splits(protocol.visible(), inner_folds=3, seed=seed), strict=True):
+    for part, folds in zip(
+        protocol.visible(), inner_splits(protocol.visible(), inner_folds=3, seed=seed), strict=True
+    ):
         scores = {}
         for name, rows in representations.items():
             for how in WAYS:
@@ -62,11 +88,20 @@ def slow_probe(machine, representations, labels, *, grid, seed=0):
                     for fold in folds:
                         held = part.train[fold.test]
                         rest = np.setdiff1d(part.train, held)
-                        right.append(np.mean(machine(rows, labels, rest, held, how, value, outer=part.train) == labels[held]))
+                        right.append(
+                            np.mean(
+                                machine(rows, labels, rest, held, how, value, outer=part.train)
+                                == labels[held]
+                            )
+                        )
                     scores[name, how, value] = np.mean(right)
         best = max(scores, key=lambda setting: round(scores[setting], 12))  # the first of equals
-        predicted = machine(representations[best[0]], labels, part.train, part.test, *best[1:], outer=part.train)
-        choice = Choice(best[0], {"preprocessing": best[1], name_of: best[2]}, pytest.approx(scores[best]))
+        predicted = machine(
+            representations[best[0]], labels, part.train, part.test, *best[1:], outer=part.train
+        )
+        choice = Choice(
+            best[0], {"preprocessing": best[1], name_of: best[2]}, pytest.approx(scores[best])
+        )
         found.append((choice, pytest.approx(np.mean(predicted == labels[part.test]))))
     return found
 
@@ -77,14 +112,22 @@ def slow_probe(machine, representations, labels, *, grid, seed=0):
 def test_rows_that_say_everything_and_nothing():
     labels = np.arange(40) % 2
     for kernel in ("linear", "rbf"):
-        assert svm_probe(2.0 * labels[:, None], labels, kernel=kernel, num_folds=4, inner_folds=2).scores == (1.0,) * 4
+        assert (
+            svm_probe(
+                2.0 * labels[:, None], labels, kernel=kernel, num_folds=4, inner_folds=2
+            ).scores
+            == (1.0,) * 4
+        )
         constant = svm_probe(np.ones((40, 3)), labels, kernel=kernel, num_folds=4, inner_folds=2)
         assert constant.scores == (0.5,) * 4  # folds are stratified, and one class is answered
 
 
 def test_a_circle_needs_the_rbf_kernel():
     angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
-    rows = np.column_stack([np.cos(angle), np.sin(angle)]) * np.where(np.arange(60) % 2, 1.0, 3.0)[:, None]
+    rows = (
+        np.column_stack([np.cos(angle), np.sin(angle)])
+        * np.where(np.arange(60) % 2, 1.0, 3.0)[:, None]
+    )
     labels = np.arange(60) % 2
     small = {**SMALL, "preprocessing": ("none",)}
     assert svm_probe(rows, labels, kernel="rbf", **small).mean == 1.0
@@ -97,10 +140,12 @@ def test_linear_probe_of_folds_is_the_slow_rewrite(classes):
     result = svm_probe(rows, labels, seed=5, **SMALL)
     expected = slow_probe(linear_machine, {"": rows}, labels, grid=STRENGTHS[::-1], seed=5)
     assert list(zip(result.choices, result.scores, strict=True)) == expected
-    assert result.selection == (
-        "Per outer fold, the preprocessing and strength with the highest mean accuracy over 3 stratified shuffled inner folds of its "
-        "training part; among equals the one named first, then the stronger penalty. Then fitted on the whole training part. The test "
-        "fold's labels are read once."
+    assert (
+        result.selection
+        == "Per outer fold, the preprocessing and strength with the highest mean accuracy over 3"
+        " stratified shuffled inner folds of its training part; among equals the one named"
+        " first, then the stronger penalty. Then fitted on the whole training part. The test"
+        " fold's labels are read once."
     )
 
 
@@ -128,13 +173,22 @@ def test_several_representations_are_chosen_from_per_fold():
     assert list(zip(linear.choices, linear.scores, strict=True)) == expected
     names = [choice.candidate for choice in linear.choices]
     assert len(set(names)) == 2
-    # The RBF kernel takes the representation that the linear SVM chose, and chooses the rest itself.
+    # The RBF kernel takes the representation that the linear SVM chose, and chooses the rest
+    # itself.
     kernel = svm_probe(representations, labels, kernel="rbf", **SMALL)
-    alone = {name: svm_probe(rows, labels, kernel="rbf", **SMALL) for name, rows in representations.items()}
+    alone = {
+        name: svm_probe(rows, labels, kernel="rbf", **SMALL)
+        for name, rows in representations.items()
+    }
     assert [choice.candidate for choice in kernel.choices] == names
     assert kernel.scores == tuple(alone[name].scores[k] for k, name in enumerate(names))
-    assert [c.settings for c in kernel.choices] == [alone[name].choices[k].settings for k, name in enumerate(names)]
-    assert "the epoch or representation (by the linear SVM), preprocessing and C with" in kernel.selection
+    assert [c.settings for c in kernel.choices] == [
+        alone[name].choices[k].settings for k, name in enumerate(names)
+    ]
+    assert (
+        "the epoch or representation (by the linear SVM), preprocessing and C with"
+        in kernel.selection
+    )
     assert "the epoch or representation, preprocessing and strength with" in linear.selection
 
 
@@ -154,8 +208,13 @@ def test_outer_folds_test_every_row_once_and_train_on_all_others():
     assert np.sort(np.concatenate([s.test for s in splits])).tolist() == list(range(90))
     for split in splits:
         assert len(split.val) == 0
-        np.testing.assert_array_equal(np.sort(np.concatenate([split.train, split.test])), np.arange(90))
-    assert any(not np.array_equal(a.test, b.test) for a, b in zip(splits, folds_splits(labels, num_folds=4, seed=4), strict=True))
+        np.testing.assert_array_equal(
+            np.sort(np.concatenate([split.train, split.test])), np.arange(90)
+        )
+    assert any(
+        not np.array_equal(a.test, b.test)
+        for a, b in zip(splits, folds_splits(labels, num_folds=4, seed=4), strict=True)
+    )
 
 
 def test_inner_folds_are_of_the_training_part_alone():
@@ -165,7 +224,9 @@ def test_inner_folds_are_of_the_training_part_alone():
     for part, folds in zip(parts, inner, strict=True):
         held = np.concatenate([part.train[fold.test] for fold in folds])
         np.testing.assert_array_equal(np.sort(held), part.train)
-        counts = np.array([np.bincount(part.train_labels[fold.test], minlength=3) for fold in folds])
+        counts = np.array(
+            [np.bincount(part.train_labels[fold.test], minlength=3) for fold in folds]
+        )
         assert (np.ptp(counts, axis=0) <= 1).all()  # stratified
     alike = inner_splits(folds_protocol(np.zeros(40), num_folds=4).visible(), inner_folds=3, seed=0)
     assert not np.array_equal(alike[0][0].test, alike[1][0].test)  # drawn anew for every outer fold
@@ -176,7 +237,9 @@ def test_inner_folds_are_of_the_training_part_alone():
 def test_order_of_columns_and_scale_change_nothing(seed, kernel):
     rows, labels = blobs(num_rows=45)
     columns = np.random.default_rng(seed).permutation(5)
-    plain, moved = (svm_probe(x, labels, kernel=kernel, **SMALL) for x in (rows, 1e4 * rows[:, columns]))
+    plain, moved = (
+        svm_probe(x, labels, kernel=kernel, **SMALL) for x in (rows, 1e4 * rows[:, columns])
+    )
     assert plain.scores == moved.scores
     assert plain.choices == moved.choices
 
@@ -221,31 +284,63 @@ def test_distances_are_exact_beside_a_huge_row():
 @pytest.mark.parametrize(
     ("changes", "kind", "message"),
     [
-        ({"kernel": "poly"}, ConfigError, "The 'kernel' parameter of svm_probe must be 'linear' or 'rbf'. Got 'poly' instead."),
+        (
+            {"kernel": "poly"},
+            ConfigError,
+            "The 'kernel' parameter of svm_probe must be 'linear' or 'rbf'. Got 'poly' instead.",
+        ),
         (
             {"strengths": (-1.0,)},
             ConfigError,
-            "The 'strengths' parameter of svm_probe must be one or more floats in the range [1e-08, 1000]. Got (-1.0,) instead.",
+            (
+                "The 'strengths' parameter of svm_probe must be one or more floats in the range"
+                " [1e-08, 1000]. Got (-1.0,) instead."
+            ),
         ),
         (
             {"preprocessing": ("pca",)},
             ConfigError,
-            "The 'preprocessing' parameter of svm_probe must be one or more of ('none', 'row', 'standard'). Got ('pca',) instead.",
+            (
+                "The 'preprocessing' parameter of svm_probe must be one or more of ('none', 'row',"
+                " 'standard'). Got ('pca',) instead."
+            ),
         ),
         (
             {"kernel": "rbf", "costs": ()},
             ConfigError,
-            "The 'costs' parameter of svm_probe must be one or more floats in the range (0.0, inf). Got () instead.",
+            (
+                "The 'costs' parameter of svm_probe must be one or more floats in the range (0.0,"
+                " inf). Got () instead."
+            ),
         ),
         (
             {"kernel": "rbf", "costs": (0.0, 1.0)},
             ConfigError,
-            "The 'costs' parameter of svm_probe must be one or more floats in the range (0.0, inf). Got (0.0, 1.0) instead.",
+            (
+                "The 'costs' parameter of svm_probe must be one or more floats in the range (0.0,"
+                " inf). Got (0.0, 1.0) instead."
+            ),
         ),
-        ({"num_folds": 1}, ConfigError, "The 'num_folds' parameter of fold_splits must be an int of at least 2. Got 1 instead."),
-        ({"labels": np.arange(80) % 2}, InputError, "Labels must be one per row of the representation, 90. Got 80."),
-        ({"labels": np.arange(80) % 2, "kernel": "rbf"}, InputError, "Labels must be one per row of the representation, 90. Got 80."),
-        ({"labels": np.eye(90, 2)}, InputError, "Labels must be a 1-D array, one label per row. Got shape (90, 2)."),
+        (
+            {"num_folds": 1},
+            ConfigError,
+            "The 'num_folds' parameter of fold_splits must be an int of at least 2. Got 1 instead.",
+        ),
+        (
+            {"labels": np.arange(80) % 2},
+            InputError,
+            "Labels must be one per row of the representation, 90. Got 80.",
+        ),
+        (
+            {"labels": np.arange(80) % 2, "kernel": "rbf"},
+            InputError,
+            "Labels must be one per row of the representation, 90. Got 80.",
+        ),
+        (
+            {"labels": np.eye(90, 2)},
+            InputError,
+            "Labels must be a 1-D array, one label per row. Got shape (90, 2).",
+        ),
     ],
 )
 def test_bad_input(changes, kind, message):

@@ -13,7 +13,13 @@ import graphlatent.report.plots as plots
 from graphlatent.errors import ConfigError, InputError, MissingDependencyError, OutputError
 from graphlatent.report.plots import MARKERS, PALETTE, plot_history, plot_map
 
-HISTORY = {"epoch": [1, 2, 3], "loss": [3.0, 2.0, 1.5], "reconstruction": [2.0, 1.5, 1.2], "invariance": [0.5, 0.25, 0.15], "lr": [0.1] * 3}
+HISTORY = {
+    "epoch": [1, 2, 3],
+    "loss": [3.0, 2.0, 1.5],
+    "reconstruction": [2.0, 1.5, 1.2],
+    "invariance": [0.5, 0.25, 0.15],
+    "lr": [0.1] * 3,
+}
 
 
 @pytest.fixture
@@ -21,7 +27,9 @@ def figures(monkeypatch):
     """The figures that the test saves."""
     saved = []
     original = plots._save
-    monkeypatch.setattr(plots, "_save", lambda figure, path: saved.append(figure) or original(figure, path))
+    monkeypatch.setattr(
+        plots, "_save", lambda figure, path: saved.append(figure) or original(figure, path)
+    )
     return saved
 
 
@@ -36,9 +44,15 @@ def test_history_draws_the_columns(tmp_path, figures):
     width, height = png_size(path)
     assert (width, height) == (round(3 * 3.6 * 150), round(2.9 * 150))
     panels = figures[0].axes
-    assert [panel.get_title(loc="left") for panel in panels] == ["Loss", "Reconstruction term", "Invariance term"]
+    assert [panel.get_title(loc="left") for panel in panels] == [
+        "Loss",
+        "Reconstruction term",
+        "Invariance term",
+    ]
     for panel, name in zip(panels, ("loss", "reconstruction", "invariance"), strict=True):
-        np.testing.assert_array_equal(panel.lines[0].get_xydata(), np.column_stack([HISTORY["epoch"], HISTORY[name]]))
+        np.testing.assert_array_equal(
+            panel.lines[0].get_xydata(), np.column_stack([HISTORY["epoch"], HISTORY[name]])
+        )
         assert panel.get_yscale() == "linear"
 
 
@@ -87,7 +101,10 @@ def test_map_draws_every_row_in_its_class_colour(tmp_path, figures):
     (axes,) = figures[0].axes
     (drawn,) = axes.collections
     points, _ = plots._pca(torch.from_numpy(rows))
-    colour_at = {tuple(p): to_hex(c).upper() for p, c in zip(np.asarray(drawn.get_offsets()), drawn.get_facecolors(), strict=True)}
+    colour_at = {
+        tuple(p): to_hex(c).upper()
+        for p, c in zip(np.asarray(drawn.get_offsets()), drawn.get_facecolors(), strict=True)
+    }
     expected = dict(zip("abc", PALETTE, strict=False))
     assert colour_at == {tuple(p): expected[label] for p, label in zip(points, labels, strict=True)}
     assert axes.get_title(loc="left") == "Thirty rows"
@@ -96,7 +113,8 @@ def test_map_draws_every_row_in_its_class_colour(tmp_path, figures):
 
 def test_more_classes_than_colours():
     capacity = len(PALETTE) * len(MARKERS)
-    classes = np.concatenate([np.arange(capacity + 3), np.arange(5, capacity + 3)])  # the first five are the smallest
+    # The first five are the smallest
+    classes = np.concatenate([np.arange(capacity + 3), np.arange(5, capacity + 3)])
     names, looks = plots._looks(classes)
     assert len(names) == capacity + 3
     assert [i for i, look in enumerate(looks) if look[0] == plots._OTHER] == [2, 3, 4]
@@ -116,11 +134,15 @@ def test_tsne_is_subsampled_and_repeatable(tmp_path, figures, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("package", "method", "module"), [("matplotlib", "pca", "matplotlib.figure"), ("scikit-learn", "tsne", "sklearn.manifold")]
+    ("package", "method", "module"),
+    [("matplotlib", "pca", "matplotlib.figure"), ("scikit-learn", "tsne", "sklearn.manifold")],
 )
 def test_missing_packages_are_named(tmp_path, monkeypatch, package, method, module):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingDependencyError, match=f"needs the package '{package}'. Install it with: pip install {package}"):
+    with pytest.raises(
+        MissingDependencyError,
+        match=f"needs the package '{package}'. Install it with: pip install {package}",
+    ):
         plot_map(np.eye(5), tmp_path / "map.png", method=method)
 
 
@@ -130,17 +152,26 @@ def test_missing_packages_are_named(tmp_path, monkeypatch, package, method, modu
         (
             lambda path: plot_history({"epoch": [1]}, path / "a.png"),
             InputError,
-            "plot_history needs at least one of the columns ('loss', 'reconstruction', 'invariance'). Got ('epoch',).",
+            (
+                "plot_history needs at least one of the columns ('loss', 'reconstruction',"
+                " 'invariance'). Got ('epoch',)."
+            ),
         ),
         (
             lambda path: plot_history({"epoch": [1], "loss": [1.0, 2.0]}, path / "a.png"),
             InputError,
-            "plot_history needs columns of one length, at least one epoch. Got {'epoch': 1, 'loss': 2}.",
+            (
+                "plot_history needs columns of one length, at least one epoch. Got {'epoch': 1,"
+                " 'loss': 2}."
+            ),
         ),
         (
             lambda path: plot_history({"loss": []}, path / "a.png"),
             InputError,
-            "plot_history needs columns of one length, at least one epoch. Got {'epoch': 0, 'loss': 0}.",
+            (
+                "plot_history needs columns of one length, at least one epoch. Got {'epoch': 0,"
+                " 'loss': 0}."
+            ),
         ),
         (
             lambda path: plot_history(HISTORY, path / "a.gif"),

@@ -8,27 +8,42 @@ import torch
 from cases import make_settings, random_graph
 from graphlatent.data.batches import FullBatches, GraphBatches, NodeBatches, full_batch
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
-from graphlatent.nn.model import build_model
-from graphlatent.training.history import History
+from graphlatent.io.history import History
+from graphlatent.methods.lagraph.model import build_model
 from graphlatent.training.loop import Hooks, Snapshot, Training, seeded
 
 CPU = torch.device("cpu")
 
 
-def make_training(level="graph", batching="graphs", *, sizes=(4, 3, 5, 2, 6, 3, 4), graph=None, **values):
+def make_training(
+    level="graph", batching="graphs", *, sizes=(4, 3, 5, 2, 6, 3, 4), graph=None, **values
+):
     graph = graph or random_graph(list(sizes), seed=1)
     chosen = make_settings(level, **{"epochs": 4, "lr": 0.01, "mask_ratio": 0.3, **values})
     model = build_model(chosen, in_dim=graph.x.shape[1], generator=seeded(chosen.random_state, 0))
     if batching == "nodes":
-        batches = NodeBatches(graph, nodes_per_step=10, steps_per_epoch=3, prepare=model.prepare, device=CPU, dtype=torch.float32)
+        batches = NodeBatches(
+            graph,
+            nodes_per_step=10,
+            steps_per_epoch=3,
+            prepare=model.prepare,
+            device=CPU,
+            dtype=torch.float32,
+        )
     else:
         whole = full_batch(graph, prepare=model.prepare, device=CPU)
-        batches = GraphBatches(whole, graph.ptr, batch_size=3) if batching == "graphs" else FullBatches(whole)
+        batches = (
+            GraphBatches(whole, graph.ptr, batch_size=3)
+            if batching == "graphs"
+            else FullBatches(whole)
+        )
     return Training(model, batches, chosen, device=CPU)
 
 
 def check_same_bits(a: Training, b: Training) -> None:
-    for (name, left), right in zip(a.model.state_dict().items(), b.model.state_dict().values(), strict=True):
+    for (name, left), right in zip(
+        a.model.state_dict().items(), b.model.state_dict().values(), strict=True
+    ):
         assert torch.equal(left, right), name
     assert a.history == b.history
 
@@ -38,17 +53,22 @@ def test_training_lowers_the_loss():
     history = training.run()
     assert len(history) == 60
     assert history.loss[-1] < 0.9 * history.loss[0]
-    assert history.loss[0] == pytest.approx(history.reconstruction[0] + 2.0 * history.invariance[0], rel=1e-5)
+    assert history.loss[0] == pytest.approx(
+        history.reconstruction[0] + 2.0 * history.invariance[0], rel=1e-5
+    )
 
 
-@pytest.mark.parametrize(("level", "batching"), [("graph", "graphs"), ("node", "nodes"), ("node", "full")])
+@pytest.mark.parametrize(
+    ("level", "batching"), [("graph", "graphs"), ("node", "nodes"), ("node", "full")]
+)
 def test_taken_up_after_any_step_is_bit_identical(level, batching):
     uninterrupted = make_training(level, batching)
     snapshots: list[Snapshot] = []
     uninterrupted.run(Hooks(save_due=lambda: True, save=snapshots.append))
     assert len(snapshots) == 4 * {"graphs": 3, "nodes": 3, "full": 1}[batching]
     for snapshot in snapshots:
-        other = make_training(level, batching, random_state=5)  # everything it starts with is replaced
+        # Everything it starts with is replaced
+        other = make_training(level, batching, random_state=5)
         other.restore(snapshot)
         other.run()
         check_same_bits(uninterrupted, other)
@@ -91,10 +111,18 @@ def test_progress_is_told_after_every_epoch():
 def test_non_finite_loss_names_epoch_step_and_terms_and_keeps_the_last_good_state():
     saved: list[Snapshot] = []
     training = make_training(lr=1e30, epochs=50)
-    with pytest.raises(NonFiniteLossError, match=r"not (a )?finite.*The last good checkpoint, if one was saved, is kept. Try a smaller lr"):
+    with pytest.raises(
+        NonFiniteLossError,
+        match=(
+            r"not (a )?finite.*The last good checkpoint, if one was saved, is kept. Try a"
+            r" smaller lr"
+        ),
+    ):
         training.run(Hooks(save_due=lambda: True, save=saved.append))
     for snapshot in saved:
-        assert all(torch.isfinite(v).all() for k, v in snapshot.tensors.items() if k.startswith("model."))
+        assert all(
+            torch.isfinite(v).all() for k, v in snapshot.tensors.items() if k.startswith("model.")
+        )
 
 
 def test_non_finite_loss_message_in_full():
@@ -103,11 +131,16 @@ def test_non_finite_loss_message_in_full():
     training = make_training("node", "full", graph=graph)
     with pytest.raises(NonFiniteLossError) as caught:
         training.run()
-    assert str(caught.value).startswith("The loss is not a finite number at epoch 1, step 1: loss=inf, reconstruction=inf, invariance=")
+    assert str(caught.value).startswith(
+        "The loss is not a finite number at epoch 1, step 1: loss=inf, reconstruction=inf,"
+        " invariance="
+    )
 
 
 def test_patience_stops_when_nothing_improves():
-    training = make_training("node", "full", epochs=500, patience=5, lr=1e-9, mask_value="zeros", mask_ratio=1.0)
+    training = make_training(
+        "node", "full", epochs=500, patience=5, lr=1e-9, mask_value="zeros", mask_ratio=1.0
+    )
     history = training.run()
     assert 5 < len(history) < 500
     best = min(history.loss[:-5])
@@ -125,7 +158,9 @@ def test_weight_decay_pulls_weights_down():
     free, held = make_training(epochs=30), make_training(epochs=30, weight_decay=1.0)
     free.run()
     held.run()
-    norms = [sum(float(p.detach().square().sum()) for p in t.model.parameters()) for t in (free, held)]
+    norms = [
+        sum(float(p.detach().square().sum()) for p in t.model.parameters()) for t in (free, held)
+    ]
     assert norms[1] < norms[0]
 
 

@@ -11,8 +11,8 @@ import torch
 from cases import as_sparse, make_settings, random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
 from graphlatent.data.batches import EdgeList, FullBatches, GraphBatches, NodeBatches
-from graphlatent.data.sparse import SparseMatrix
 from graphlatent.errors import ConfigError, GraphLatentWarning
+from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.training import setup
 from graphlatent.training.setup import as_form, choose_form, set_up
 from graphlatent.training.stepper import matmul_precision
@@ -21,18 +21,31 @@ CPU = torch.device("cpu")
 
 
 def features(rows: int, width: int, per_row: int) -> SparseMatrix:
-    col = torch.stack([torch.randperm(width)[:per_row].sort().values for _ in range(rows)]).flatten()
-    return SparseMatrix(torch.arange(rows + 1) * per_row, col, torch.ones(rows * per_row), (rows, width))
+    col = torch.stack(
+        [torch.randperm(width)[:per_row].sort().values for _ in range(rows)]
+    ).flatten()
+    return SparseMatrix(
+        torch.arange(rows + 1) * per_row, col, torch.ones(rows * per_row), (rows, width)
+    )
 
 
 @pytest.mark.parametrize(
     ("width", "per_row", "edges_per_row", "expected"),
-    [(6805, 61, 10, "sparse"), (767, 268, 36, "dense"), (8415, 34, 15, "sparse"), (129, 1, 96, "dense"), (2000, 40, 21, "sparse")],
+    [
+        (6805, 61, 10, "sparse"),
+        (767, 268, 36, "dense"),
+        (8415, 34, 15, "sparse"),
+        (129, 1, 96, "dense"),
+        (2000, 40, 21, "sparse"),
+    ],
 )
 def test_the_rule_on_the_shapes_it_was_measured_on(width, per_row, edges_per_row, expected):
     x = features(20, width, per_row)
     for given in (x, x.to_dense()):
-        assert choose_form(given, "auto", hidden_dim=512, stored_edges=20 * edges_per_row, device=CPU) == expected
+        assert (
+            choose_form(given, "auto", hidden_dim=512, stored_edges=20 * edges_per_row, device=CPU)
+            == expected
+        )
 
 
 def test_the_rule_can_be_overridden_and_minds_memory(monkeypatch):
@@ -60,7 +73,10 @@ def test_both_forms_are_the_same_features():
 @pytest.mark.parametrize("cls", [NodeLaGraph, GraphLaGraph])
 def test_training_does_not_depend_on_the_form(cls):
     graph = random_graph([6, 5, 7, 4], num_features=9, one_hot=True)
-    curves = [cls(hidden_dim=8, epochs=10, device="cpu", features=form).fit(graph).history_.loss for form in ("dense", "sparse", "auto")]
+    curves = [
+        cls(hidden_dim=8, epochs=10, device="cpu", features=form).fit(graph).history_.loss
+        for form in ("dense", "sparse", "auto")
+    ]
     np.testing.assert_allclose(curves[0], curves[1], rtol=1e-4)
     np.testing.assert_allclose(curves[0], curves[2], rtol=1e-4)
 
@@ -94,10 +110,13 @@ class TestPrecision:
         NodeLaGraph(hidden_dim=4, epochs=1, device="cpu").fit(random_graph([5]))
         assert torch.get_float32_matmul_precision() == before
 
-    @pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="a newer switch of torch")
+    @pytest.mark.skipif(
+        not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="a newer switch of torch"
+    )
     def test_torchs_newer_switch_is_no_obstacle(self):
         before = torch.backends.cuda.matmul.fp32_precision
-        torch.backends.cuda.matmul.fp32_precision = "tf32"  # from here on torch refuses its older switch
+        # From here on torch refuses its older switch
+        torch.backends.cuda.matmul.fp32_precision = "tf32"
         try:
             NodeLaGraph(hidden_dim=4, epochs=1, device="cpu").fit(random_graph([5]))
             with matmul_precision("fp32", torch.device("cuda")):
@@ -109,7 +128,9 @@ class TestPrecision:
 
 def test_few_nodes_a_step_do_not_make_the_whole_graph_ready():
     graph = random_graph([30])
-    training, everything = set_up(graph, make_settings("node", batching="nodes", nodes_per_step=5), device=CPU)
+    training, everything = set_up(
+        graph, make_settings("node", batching="nodes", nodes_per_step=5), device=CPU
+    )
     assert isinstance(training.batches, NodeBatches)
     kept = training.batches.everything
     assert kept.propagated is None and kept.aligned is None and isinstance(kept.structure, EdgeList)

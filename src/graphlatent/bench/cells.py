@@ -24,25 +24,52 @@ def published_cell(recipe: Recipe) -> Cell:
     printed = recipe.published
     if printed is None:
         return empty_cell("not printed")
-    text = printed_number(printed.mean) + ("" if printed.spread is None else f" ± {printed_number(printed.spread)}")
-    values = {"published": printed.mean, "published_spread": printed.spread, "selection": printed.selection}
-    return Cell(text, "" if printed.runs is None else f"{printed.runs} runs", {"state": "published", **values})
+    text = printed_number(printed.mean) + (
+        "" if printed.spread is None else f" ± {printed_number(printed.spread)}"
+    )
+    values = {
+        "published": printed.mean,
+        "published_spread": printed.spread,
+        "selection": printed.selection,
+    }
+    return Cell(
+        text,
+        "" if printed.runs is None else f"{printed.runs} runs",
+        {"state": "published", **values},
+    )
 
 
 def measured_cell(found: Mapping[int, ProbeResult], *, name: str) -> Cell:
-    """Mean ± spread of one or more results by seed. Raises `InputError` with their name where they do not match."""
+    """Mean ± spread of one or more results by seed. Raises `InputError` with their name where they
+    do not match.
+    """
     summary = summary_of(found, name=name)
     low, high = (f"{100 * end:.1f}" for end in (summary.low, summary.high))
     interval = "" if math.isnan(summary.low) else f"95 % [{low}, {high}], "
-    return Cell(score(summary), interval + counts(summary), {"state": "measured", **_values(summary), "selection": selection(found)})
+    return Cell(
+        score(summary),
+        interval + counts(summary),
+        {"state": "measured", **_values(summary), "selection": selection(found)},
+    )
 
 
-def difference_cell(first: Mapping[int, ProbeResult], second: Mapping[int, ProbeResult], *, name: str) -> Cell:
-    """First minus second in points, with its interval where they are paired. Raises `InputError` where results do not match."""
+def difference_cell(
+    first: Mapping[int, ProbeResult], second: Mapping[int, ProbeResult], *, name: str
+) -> Cell:
+    """First minus second in points, with its interval where they are paired. Raises `InputError`
+    where results do not match.
+    """
     found = difference(first, second, name=name)
     if found.summary is None:
-        return Cell(f"{points(found.mean)} (not paired)", values={"state": "not paired", "mean": 100 * found.mean})
-    return Cell(f"{points(found.mean)} {interval(found.summary)}", counts(found.summary), {"state": "paired", **_values(found.summary)})
+        return Cell(
+            f"{points(found.mean)} (not paired)",
+            values={"state": "not paired", "mean": 100 * found.mean},
+        )
+    return Cell(
+        f"{points(found.mean)} {interval(found.summary)}",
+        counts(found.summary),
+        {"state": "paired", **_values(found.summary)},
+    )
 
 
 def score(summary: Summary) -> str:
@@ -52,7 +79,9 @@ def score(summary: Summary) -> str:
 
 
 def points(share: float) -> str:
-    """A difference of shares in points, with its sign: "+1.23". With one decimal, one that just holds 0 may look as if it did not."""
+    """A difference of shares in points, with its sign: "+1.23". With one decimal, one that just
+    holds 0 may look as if it did not.
+    """
     return f"{round(100 * share, 2) + 0.0:+.2f}"  # adding 0.0 makes -0.0 positive
 
 
@@ -60,13 +89,20 @@ def interval(summary: Summary) -> str:
     """The 95 % interval of a difference: "[+0.41, +2.03]"."""
     if math.isnan(summary.low):
         return "(no interval)"
-    low, high = math.floor(1e4 * summary.low + 1e-6) / 1e4, math.ceil(1e4 * summary.high - 1e-6) / 1e4  # outwards: 0 inside stays inside
+    # Outwards: 0 inside stays inside
+    low, high = (
+        math.floor(1e4 * summary.low + 1e-6) / 1e4,
+        math.ceil(1e4 * summary.high - 1e-6) / 1e4,
+    )
     return f"[{points(low)}, {points(high)}]"
 
 
 def counts(summary: Summary) -> str:
     """How many scores: "5 seeds x 10 splits"."""
-    return " x ".join(f"{n} {name}{'s' if n > 1 else ''}" for n, name in ((summary.num_seeds, "seed"), (summary.num_splits, "split")))
+    return " x ".join(
+        f"{n} {name}{'s' if n > 1 else ''}"
+        for n, name in ((summary.num_seeds, "seed"), (summary.num_splits, "split"))
+    )
 
 
 def printed_number(value: float) -> str:
@@ -80,5 +116,8 @@ def selection(found: Mapping[int, ProbeResult]) -> str:
 
 
 def _values(summary: Summary) -> dict[str, Any]:
-    shares = {name: 100 * getattr(summary, name) for name in ("mean", "std_splits", "std_seeds", "low", "high")}
+    shares = {
+        name: 100 * getattr(summary, name)
+        for name in ("mean", "std_splits", "std_seeds", "low", "high")
+    }
     return {**shares, "seeds": summary.num_seeds, "splits": summary.num_splits}

@@ -1,4 +1,6 @@
-"""Differences between measured rows: paired by seed and split where both were measured on the same ones."""
+"""Differences between measured rows: paired by seed and split where both were measured on the same
+ones.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from graphlatent.bench.recipe_files import packaged
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.probes.results import ProbeResult, Summary, paired, summarize
 
-SEEDLESS = ("raw", "propagated")  # rows with nothing random in them: where splits are the same for all seeds, they are measured once
+# Rows with nothing random in them: where splits are the same for all seeds, they are measured once
+SEEDLESS = ("raw", "propagated")
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,9 @@ class Difference:
 
     Args:
         mean: first minus second.
-        summary: of the differences score by score; None where the two were not measured on the same seeds and splits, so that
-            `mean` is the difference of two means and has no interval here.
+        summary: of the differences score by score; None where the two were not measured on the same
+            seeds and splits, so that `mean` is the difference of two means and has no interval
+            here.
     """
 
     mean: float
@@ -77,26 +81,45 @@ class Comparison:
         if math.isnan(self.difference.low):
             return "One seed and one split give no interval, and nothing to conclude."
         if not self.excludes_zero:
-            return f"The interval includes 0: it is not shown which of {self.first} and {self.second} scores higher."
-        high, low = (self.first, self.second) if self.difference.mean > 0 else (self.second, self.first)
+            return (
+                f"The interval includes 0: it is not shown which of {self.first} and {self.second}"
+                " scores higher."
+            )
+        high, low = (
+            (self.first, self.second) if self.difference.mean > 0 else (self.second, self.first)
+        )
         return f"The interval excludes 0: {high} scores higher than {low}."
 
 
-def by_seed(records: Sequence[Record], *, cell: str, row: str, result: str) -> dict[int, ProbeResult]:
-    """One result per seed, ascending; empty where it was not measured. Raises `InputError` where seeds have different recipes."""
-    found = {record.seed: record.results[result] for record in records_of(records, cell=cell, row=row, result=result)}
+def by_seed(
+    records: Sequence[Record], *, cell: str, row: str, result: str
+) -> dict[int, ProbeResult]:
+    """One result per seed, ascending; empty where it was not measured. Raises `InputError` where
+    seeds have different recipes.
+    """
+    found = {
+        record.seed: record.results[result]
+        for record in records_of(records, cell=cell, row=row, result=result)
+    }
     return dict(sorted(found.items()))
 
 
 def summary_of(found: Mapping[int, ProbeResult], *, name: str) -> Summary:
-    """The summary of results by seed. Raises `InputError` with their name where they do not match."""
+    """The summary of results by seed. Raises `InputError` with their name where they do not
+    match.
+    """
     try:
         return summarize(list(found.values()))
     except InputError as error:
-        raise InputError(f"{name}, seeds {_listed(found)}: {error} Delete the records that differ and run the cell again.") from error
+        raise InputError(
+            f"{name}, seeds {_listed(found)}: {error} Delete the records that differ and run the"
+            " cell again."
+        ) from error
 
 
-def difference(first: Mapping[int, ProbeResult], second: Mapping[int, ProbeResult], *, name: str) -> Difference:
+def difference(
+    first: Mapping[int, ProbeResult], second: Mapping[int, ProbeResult], *, name: str
+) -> Difference:
     """First minus second: paired on the seeds that both have, else of the two means.
 
     Args:
@@ -111,28 +134,40 @@ def difference(first: Mapping[int, ProbeResult], second: Mapping[int, ProbeResul
     try:
         summary = paired([first[seed] for seed in shared], [second[seed] for seed in shared])
     except InputError:
-        return Difference(summary_of(first, name=name).mean - summary_of(second, name=name).mean, None)
+        return Difference(
+            summary_of(first, name=name).mean - summary_of(second, name=name).mean, None
+        )
     return Difference(summary.mean, summary)
 
 
-def for_every_seed(found: Mapping[int, ProbeResult], *, row: str, other: Mapping[int, ProbeResult]) -> dict[int, ProbeResult]:
-    """Results by seed; the only one of a row that knows no seed stands for each seed of the other row that has the same splits."""
+def for_every_seed(
+    found: Mapping[int, ProbeResult], *, row: str, other: Mapping[int, ProbeResult]
+) -> dict[int, ProbeResult]:
+    """Results by seed; the only one of a row that knows no seed stands for each seed of the other
+    row that has the same splits.
+    """
     if row not in SEEDLESS or len(found) != 1:
         return dict(found)
     (only,) = found.values()
-    return {**{seed: only for seed, result in other.items() if result.splits == only.splits}, **found}
+    return {
+        **{seed: only for seed, result in other.items() if result.splits == only.splits},
+        **found,
+    }
 
 
 def sources(tokens: Sequence[str]) -> tuple[Source, Source]:
-    """The two rows that CELL ROW ROW, or CELL:ROW CELL:ROW, means. Raises `ConfigError` where it is neither."""
+    """The two rows that CELL ROW ROW, or CELL:ROW CELL:ROW, means. Raises `ConfigError` where it is
+    neither.
+    """
     if len(tokens) == 3 and not any(":" in token for token in tokens):
         return Source(tokens[0], tokens[1]), Source(tokens[0], tokens[2])
     pairs = [token.split(":") for token in tokens]
     if len(tokens) == 2 and all(len(pair) == 2 and all(pair) for pair in pairs):
         return Source(*pairs[0]), Source(*pairs[1])
     raise ConfigError(
-        "A comparison is CELL ROW ROW, such as 'table1/MUTAG paper random', or CELL:ROW CELL:ROW, such as "
-        f"'table9/MUTAG-ce-embed:paper table9/MUTAG-mse-embed:paper'. Got '{' '.join(tokens)}'."
+        "A comparison is CELL ROW ROW, such as 'table1/MUTAG paper random', or CELL:ROW CELL:ROW,"
+        " such as 'table9/MUTAG-ce-embed:paper table9/MUTAG-mse-embed:paper'. Got"
+        f" '{' '.join(tokens)}'."
     )
 
 
@@ -145,26 +180,44 @@ def compare(records: Sequence[Record], *, first: Source, second: Source, result:
     """
     _check_same_data(records, first, second)
     left, right = _needed(records, first, result), _needed(records, second, result)
-    left, right = for_every_seed(left, row=first.row, other=right), for_every_seed(right, row=second.row, other=left)
+    left, right = (
+        for_every_seed(left, row=first.row, other=right),
+        for_every_seed(right, row=second.row, other=left),
+    )
     shared = tuple(sorted(left.keys() & right.keys()))
     if not shared:
         raise InputError(
-            f"{first} and {second} have no seed in common: {_listed(left)} and {_listed(right)}. Run both with the same seeds."
+            f"{first} and {second} have no seed in common: {_listed(left)} and {_listed(right)}."
+            " Run both with the same seeds."
         )
     metrics = {found[seed].metric for found in (left, right) for seed in shared}
     if len(metrics) > 1:
-        raise InputError(f"{first} and {second} are scored by different metrics, {' and '.join(sorted(metrics))}: they cannot be compared.")
+        raise InputError(
+            f"{first} and {second} are scored by different metrics,"
+            f" {' and '.join(sorted(metrics))}: they cannot be compared."
+        )
     ones, others = [left[seed] for seed in shared], [right[seed] for seed in shared]
     means = [tuple(each.mean for each in results) for results in (ones, others)]
     only_one = tuple(sorted(left.keys() ^ right.keys()))
-    return Comparison(first, second, result, metrics.pop(), shared, only_one, means[0], means[1], paired(ones, others))
+    return Comparison(
+        first,
+        second,
+        result,
+        metrics.pop(),
+        shared,
+        only_one,
+        means[0],
+        means[1],
+        paired(ones, others),
+    )
 
 
 def _check_same_data(records: Sequence[Record], *names: Source) -> None:
     measured = {record.cell for record in records}
     sets = {}
     for name in names:
-        if name.cell in packaged() or name.cell not in measured:  # a cell of one's own is known by its records alone
+        # A cell of one's own is known by its records alone
+        if name.cell in packaged() or name.cell not in measured:
             sets[str(name)] = load_recipe(name.cell).dataset
     if len(set(sets.values())) > 1:
         where = " and ".join(f"{name} is measured on {dataset}" for name, dataset in sets.items())
@@ -178,8 +231,15 @@ def _needed(records: Sequence[Record], name: Source, result: str) -> dict[int, P
         for record in records:
             if record.cell == name.cell:
                 there.setdefault(record.row, set()).update(record.results)
-        listed = "; ".join(f"{row} ({', '.join(sorted(results))})" for row, results in sorted(there.items())) or "nothing"
-        raise InputError(f"'{result}' of {name} was not measured. Measured of {name.cell}: {listed}.")
+        listed = (
+            "; ".join(
+                f"{row} ({', '.join(sorted(results))})" for row, results in sorted(there.items())
+            )
+            or "nothing"
+        )
+        raise InputError(
+            f"'{result}' of {name} was not measured. Measured of {name.cell}: {listed}."
+        )
     return found
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# What a cell may say to machines, in per cent where it is a score; columns of the CSV after those that say where the cell stands.
+# What a cell may say to machines, in per cent where it is a score; columns of the CSV after those
+# that say where the cell stands.
 FIELDS = (
     "state",
     "published",
@@ -93,12 +94,16 @@ class Table:
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
-    """One dict per cell: where it stands, and all of `FIELDS`; None where there is nothing to say. Floats have 4 decimals."""
+    """One dict per cell: where it stands, and all of `FIELDS`; None where there is nothing to say.
+    Floats have 4 decimals.
+    """
     found = []
     for block in table.blocks:
         for line in block.lines:
             for column, cell in zip(block.columns, line.cells, strict=True):
-                place = dict(zip(_PLACE, (table.name, block.title, line.label, column), strict=True))
+                place = dict(
+                    zip(_PLACE, (table.name, block.title, line.label, column), strict=True)
+                )
                 found.append({**place, **{name: _plain(cell.values.get(name)) for name in FIELDS}})
     return found
 
@@ -110,7 +115,9 @@ def markdown(table: Table) -> str:
         parts += [f"*{_escaped(block.title)}*"] if block.title else []
         grid = [["", *block.columns], ["---"] * (len(block.columns) + 1)]
         grid += [[line.label, *(cell.text for cell in line.cells)] for line in block.lines]
-        parts.append("\n".join(f"| {' | '.join(_escaped(text) for text in line)} |" for line in grid))
+        parts.append(
+            "\n".join(f"| {' | '.join(_escaped(text) for text in line)} |" for line in grid)
+        )
     if table.notes:
         parts.append("\n".join(f"- {_escaped(note)}" for note in table.notes))
     return "\n\n".join(parts)
@@ -126,11 +133,13 @@ def csv_text(table: Table) -> str:
 
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; margin: 2rem auto; max-width: 90rem;
+       padding: 0 1rem; }
 h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .7rem; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; vertical-align: top; }
+th, td { padding: .35rem .7rem; border-bottom: 1px solid #ddd; text-align: right;
+         white-space: nowrap; vertical-align: top; }
 th:first-child { text-align: left; font-weight: normal; white-space: normal; min-width: 12rem; }
 thead th { border-bottom: 2px solid #555; }
 small { display: block; color: #666; font-size: .75rem; }
@@ -145,12 +154,31 @@ def html_page(table: Table) -> str:
     for block in table.blocks:
         body += [f"<h2>{html.escape(block.title)}</h2>"] if block.title else []
         head = "".join(f"<th>{html.escape(name)}</th>" for name in ("", *block.columns))
-        lines = [f"<tr><th>{html.escape(line.label)}</th>{''.join(_html_cell(cell) for cell in line.cells)}</tr>" for line in block.lines]
-        body += ['<div class="wide"><table>', f"<thead><tr>{head}</tr></thead>", "<tbody>", *lines, "</tbody></table></div>"]
-    body += ["<ul>", *(f"<li>{html.escape(note)}</li>" for note in table.notes), "</ul>"] if table.notes else []
-    head = f'<meta charset="utf-8">\n<title>{html.escape(table.title)}</title>\n<style>{_STYLE}</style>'
+        lines = [
+            f"<tr><th>{html.escape(line.label)}</th>{''.join(map(_html_cell, line.cells))}</tr>"
+            for line in block.lines
+        ]
+        body += [
+            '<div class="wide"><table>',
+            f"<thead><tr>{head}</tr></thead>",
+            "<tbody>",
+            *lines,
+            "</tbody></table></div>",
+        ]
+    body += (
+        ["<ul>", *(f"<li>{html.escape(note)}</li>" for note in table.notes), "</ul>"]
+        if table.notes
+        else []
+    )
+    head = (
+        "<meta"
+        f' charset="utf-8">\n<title>{html.escape(table.title)}</title>\n<style>{_STYLE}</style>'
+    )
     text = "\n".join(body)
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{text}\n</body>\n</html>'
+    return (
+        "<!DOCTYPE html>\n<html"
+        f' lang="en">\n<head>\n{head}\n</head>\n<body>\n{text}\n</body>\n</html>'
+    )
 
 
 FORMATS: Mapping[str, Callable[[Table], str]] = {"md": markdown, "csv": csv_text, "html": html_page}
@@ -158,9 +186,13 @@ FORMATS: Mapping[str, Callable[[Table], str]] = {"md": markdown, "csv": csv_text
 
 def _html_cell(cell: Cell) -> str:
     known = any(_plain(cell.values.get(name)) is not None for name in ("published", "mean"))
-    detail = "".join(f"<small>{html.escape(part)}</small>" for part in cell.detail.rsplit(", ", 1) if part)  # interval, counts
+    # Interval, counts
+    detail = "".join(
+        f"<small>{html.escape(part)}</small>" for part in cell.detail.rsplit(", ", 1) if part
+    )
     start = "<td>" if known else '<td class="none">'
-    text = html.escape(cell.text).replace(" published / ", " published /<br>")  # narrow enough for a screen
+    # Narrow enough for a screen
+    text = html.escape(cell.text).replace(" published / ", " published /<br>")
     return f"{start}{text}{detail}</td>"
 
 

@@ -1,8 +1,10 @@
-"""From a recipe to what is measured on: the graph, the part that training may see, labels and splits.
+"""From a recipe to what is measured on: the graph, the part that training may see, labels and
+splits.
 
-Transductive node sets have 20 random 10/10/80 splits, the same for every seed of training. Graph sets have 10 stratified folds, drawn
-anew for every seed. Inductive sets have their published parts: training sees the subgraph of the training nodes (of PPI the
-training graphs) alone, the encoder then embeds everything, the probe is fitted on training nodes and measured on test nodes.
+Transductive node sets have 20 random 10/10/80 splits, the same for every seed of training. Graph
+sets have 10 stratified folds, drawn anew for every seed. Inductive sets have their published parts:
+training sees the subgraph of the training nodes (of PPI the training graphs) alone, the encoder
+then embeds everything, the probe is fitted on training nodes and measured on test nodes.
 """
 
 from __future__ import annotations
@@ -77,7 +79,10 @@ def load_material(recipe: Recipe, root: Path | None) -> Material:
 def _parts(data: Dataset, graph: GraphData) -> tuple[Tensor, Tensor, Tensor]:
     """The published parts as bools over nodes."""
     masks = (data.train_mask, data.val_mask, data.test_mask)
-    train, val, test = (mask if mask is not None else torch.zeros(graph.num_nodes, dtype=torch.bool) for mask in masks)
+    train, val, test = (
+        mask if mask is not None else torch.zeros(graph.num_nodes, dtype=torch.bool)
+        for mask in masks
+    )
     if len(train) == graph.num_nodes:
         return train, val, test
     of_node = graph.graph_of_node
@@ -85,7 +90,9 @@ def _parts(data: Dataset, graph: GraphData) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _shape(recipe: Recipe) -> Material:
-    """A synthetic graph of a published set's size, with communities as labels; half of its nodes train, a quarter each choose and test."""
+    """A synthetic graph of a published set's size, with communities as labels; half of its nodes
+    train, a quarter each choose and test.
+    """
     shape = SHAPES[recipe.dataset]
     info = dataset_info(shape.of)
     num_nodes, degree = int(info.num_nodes), 2 * info.num_edges / info.num_nodes
@@ -100,4 +107,6 @@ def _shape(recipe: Recipe) -> Material:
     (split,) = random_splits(num_nodes, num_splits=1, train_ratio=0.5, val_ratio=0.25)
     train = torch.zeros(num_nodes, dtype=torch.bool)
     train[torch.from_numpy(split.train)] = True
-    return Material(made.graph, induced_subgraph(made.graph, train), made.labels, (split,), recipe.metric)
+    return Material(
+        made.graph, induced_subgraph(made.graph, train), made.labels, (split,), recipe.metric
+    )

@@ -1,8 +1,10 @@
-"""The cells of the paper's tables: settings, evaluation and printed number side by side, one TOML file each.
+"""The cells of the paper's tables: settings, evaluation and printed number side by side, one TOML
+file each.
 
-A recipe says all that a cell needs except seeds and device. What the paper does not say is marked as ours, with a reason, under
-[ours]. A file may extend another one: it then holds only what differs. The printed number is never inherited, since it belongs
-to one cell. The format is described in docs/recipes.md.
+A recipe says all that a cell needs except seeds and device. What the paper does not say is marked
+as ours, with a reason, under [ours]. A file may extend another one: it then holds only what
+differs. The printed number is never inherited, since it belongs to one cell. The format is
+described in docs/recipes.md.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from graphlatent.bench.recipe_files import called, check_keys, packaged, packaged_file, read_values
-from graphlatent.config import GraphSettings, Level, NodeSettings, from_mapping, resolve, settings_class, to_mapping
+from graphlatent.config import (
+    GraphSettings,
+    Level,
+    NodeSettings,
+    from_mapping,
+    resolve,
+    settings_class,
+    to_mapping,
+)
 from graphlatent.data.datasets import DATASETS, dataset_info
 from graphlatent.errors import ConfigError, InputError, bad_argument
 from graphlatent.probes.metrics import METRICS
@@ -28,7 +38,8 @@ ROWS = ("raw", "propagated", "random", "paper", "released", "defaults", "tuned")
 
 @dataclass(frozen=True)
 class Shape:
-    """A made-up graph of communities of a published set's size, for a set that cannot always be had.
+    """A made-up graph of communities of a published set's size, for a set that cannot always be
+    had.
 
     Args:
         of: the published set.
@@ -41,9 +52,14 @@ class Shape:
     sigma: float
 
 
-# Neighbours help and do not tell all: of 12,000 nodes a linear classifier knows about 0.7 and 0.3 by their features, 0.8 and 0.75 by A^2 X.
-SHAPES: Mapping[str, Shape] = {"Flickr-shape": Shape("Flickr", 0.5, 3.0), "Reddit-shape": Shape("Reddit", 0.15, 3.0)}
-# Of each protocol the layouts of files that carry what it needs: whole graphs, one graph, published parts of nodes, of graphs.
+# Neighbours help and do not tell all: of 12,000 nodes a linear classifier knows about 0.7 and 0.3
+# by their features, 0.8 and 0.75 by A^2 X.
+SHAPES: Mapping[str, Shape] = {
+    "Flickr-shape": Shape("Flickr", 0.5, 3.0),
+    "Reddit-shape": Shape("Reddit", 0.15, 3.0),
+}
+# Of each protocol the layouts of files that carry what it needs: whole graphs, one graph, published
+# parts of nodes, of graphs.
 PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "folds": ("tu",),
     "splits": ("npz", "saint"),
@@ -51,7 +67,16 @@ PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "inductive-graphs": ("ppi",),
 }
 _TABLE_3 = ("Flickr", "Reddit", "Physics", *SHAPES)
-_LINES = ("MSE-Embed", "MSE-Output", "CE-Embed", "CE-Output", "with concat", "without concat", "masked nodes", "all nodes")
+_LINES = (
+    "MSE-Embed",
+    "MSE-Output",
+    "CE-Embed",
+    "CE-Output",
+    "with concat",
+    "without concat",
+    "masked nodes",
+    "all nodes",
+)
 _TEXTS = ("table", "column", "line", "dataset", "level", "protocol", "metric")
 _PARTS = ("published", "settings", "released", "ours", "evaluation")
 _KEYS = (*_TEXTS, "rows", "binarize", *_PARTS)
@@ -146,19 +171,39 @@ class Recipe:
         return self._made({**self.paper, "preset": "released", **self.released}, part="released")
 
     def default_settings(self) -> NodeSettings | GraphSettings:
-        """The package's defaults, with the recipe's `degree_cap`, so that all rows of a cell start from the same features."""
-        return self._made({key: self.paper[key] for key in ("degree_cap",) if key in self.paper}, part="settings")
+        """The package's defaults, with the recipe's `degree_cap`, so that all rows of a cell start
+        from the same features.
+        """
+        return self._made(
+            {key: self.paper[key] for key in ("degree_cap",) if key in self.paper}, part="settings"
+        )
 
     @property
     def fingerprint(self) -> str:
-        """Of all that decides what is measured, the defaults of the package included; not of words, rows and the printed number."""
-        values: list[Any] = [self.dataset, self.level, self.protocol, self.metric, self.binarize, asdict(self.evaluation)]
-        settings = [to_mapping(each) for each in (self.settings(), self.released_settings(), self.default_settings())]
+        """Of all that decides what is measured, the defaults of the package included; not of words,
+        rows and the printed number.
+        """
+        values: list[Any] = [
+            self.dataset,
+            self.level,
+            self.protocol,
+            self.metric,
+            self.binarize,
+            asdict(self.evaluation),
+        ]
+        settings = [
+            to_mapping(each)
+            for each in (self.settings(), self.released_settings(), self.default_settings())
+        ]
         values += [asdict(SHAPES[self.dataset])] if self.dataset in SHAPES else []
-        return hashlib.sha256(json.dumps([*values, *settings], sort_keys=True).encode()).hexdigest()[:16]
+        return hashlib.sha256(
+            json.dumps([*values, *settings], sort_keys=True).encode()
+        ).hexdigest()[:16]
 
     def _made(self, values: Mapping[str, Any], *, part: str) -> NodeSettings | GraphSettings:
-        return from_mapping(settings_class(self.level), values, where=f"[{part}] of {called(self.name)}")
+        return from_mapping(
+            settings_class(self.level), values, where=f"[{part}] of {called(self.name)}"
+        )
 
 
 def load_recipe(name: str) -> Recipe:
@@ -178,13 +223,17 @@ def all_recipes() -> tuple[Recipe, ...]:
 def read_recipe(path: str | Path) -> Recipe:
     """The recipe in a TOML file of your own.
 
-    It may extend a packaged recipe (`extends = "table1/MUTAG"`) or a file beside it (`extends = "base.toml"`).
+    It may extend a packaged recipe (`extends = "table1/MUTAG"`) or a file beside it (`extends =
+    "base.toml"`).
 
     Raises:
-        ConfigError: where the file cannot be read, or anything in it is unknown, missing, of a wrong type or out of range.
+        ConfigError: where the file cannot be read, or anything in it is unknown, missing, of a
+            wrong type or out of range.
     """
     path = Path(path)
-    return _built(read_values(path, name=path.name, folder=path.parent, known=_KEYS), name=path.stem)
+    return _built(
+        read_values(path, name=path.name, folder=path.parent, known=_KEYS), name=path.stem
+    )
 
 
 # ---- from one mapping to a checked recipe
@@ -224,7 +273,12 @@ def _built(values: Mapping[str, Any], *, name: str) -> Recipe:
 def _published(table: Mapping[str, Any], *, owner: str) -> Published:
     where = f"[published] of {owner}"
     check_keys(table, known=[f.name for f in fields(Published)], where=where)
-    _require(table, ("mean", "source"), where=where, way_out="Give it there: a printed number is not inherited.")
+    _require(
+        table,
+        ("mean", "source"),
+        where=where,
+        way_out="Give it there: a printed number is not inherited.",
+    )
     return Published(
         mean=_number(table, "mean", owner=where, high=100),
         source=_text(table, "source", owner=where, needed=True),
@@ -238,15 +292,27 @@ def _published(table: Mapping[str, Any], *, owner: str) -> Published:
 
 def _evaluation(table: Mapping[str, Any], *, level: str, owner: str) -> Evaluation:
     where = f"[evaluation] of {owner}"
-    probe = ("probe_epochs", "probe_weight_decay") if level == "node" else ()  # the paper's SVM has neither
+    # The paper's SVM has neither
+    probe = ("probe_epochs", "probe_weight_decay") if level == "node" else ()
     check_keys(table, known=("epochs", "budget", *probe), where=where)
     _require(table, ("epochs", "budget", *probe), where=where)
     epochs, budget = table["epochs"], _number(table, "budget", owner=where, whole=True)
-    counts = isinstance(epochs, list) and len(epochs) > 0 and all(type(e) is int and e >= 0 for e in epochs)
+    counts = (
+        isinstance(epochs, list)
+        and len(epochs) > 0
+        and all(type(e) is int and e >= 0 for e in epochs)
+    )
     if not counts or sorted(set(epochs)) != epochs:
-        raise bad_argument("epochs", owner=where, allowed="a list of one or more ascending ints of at least 0", got=epochs)
+        raise bad_argument(
+            "epochs",
+            owner=where,
+            allowed="a list of one or more ascending ints of at least 0",
+            got=epochs,
+        )
     if budget not in epochs:
-        raise bad_argument("budget", owner=where, allowed=f"one of its epochs, {epochs}", got=budget)
+        raise bad_argument(
+            "budget", owner=where, allowed=f"one of its epochs, {epochs}", got=budget
+        )
     return Evaluation(
         tuple(epochs),
         budget,
@@ -257,47 +323,77 @@ def _evaluation(table: Mapping[str, Any], *, level: str, owner: str) -> Evaluati
 
 def _check_data(recipe: Recipe, *, owner: str) -> None:
     try:
-        info = dataset_info(SHAPES[recipe.dataset].of if recipe.dataset in SHAPES else recipe.dataset)
+        info = dataset_info(
+            SHAPES[recipe.dataset].of if recipe.dataset in SHAPES else recipe.dataset
+        )
     except InputError as error:
         raise ConfigError(f"The data set of {owner} is not known. {error}") from error
     if info.level != recipe.level:
-        raise bad_argument("level", owner=owner, allowed=f"'{info.level}' for the data set {recipe.dataset}", got=recipe.level)
+        raise bad_argument(
+            "level",
+            owner=owner,
+            allowed=f"'{info.level}' for the data set {recipe.dataset}",
+            got=recipe.level,
+        )
     fitting = tuple(name for name, layouts in PROTOCOLS.items() if info.layout in layouts)
-    _one_of(recipe.protocol, fitting, key="protocol", owner=f"{owner}, whose data set is {recipe.dataset},")
+    _one_of(
+        recipe.protocol,
+        fitting,
+        key="protocol",
+        owner=f"{owner}, whose data set is {recipe.dataset},",
+    )
 
 
 def _check_settings(recipe: Recipe, *, owner: str) -> None:
     for part, values in (("settings", recipe.paper), ("released", recipe.released)):
         for key in _GIVEN_LATER:
             if key in values:
-                raise ConfigError(f"The setting '{key}' has no place in [{part}] of {owner}: it is given when the recipe is run.")
+                raise ConfigError(
+                    f"The setting '{key}' has no place in [{part}] of {owner}: it is given when the"
+                    " recipe is run."
+                )
     paper = resolve(recipe.settings(), owner=f"[settings] of {owner}")
     released = recipe.released_settings()
-    if "released" in recipe.rows:  # elsewhere it may be without meaning: the scripts' ReLU does not go with cross-entropy
+    # Elsewhere it may be without meaning: the scripts' ReLU does not go with cross-entropy
+    if "released" in recipe.rows:
         resolve(released, owner=f"[released] of {owner}")
     last = recipe.evaluation.epochs[-1]
     if paper.epochs != last:
         allowed = f"the last of its evaluation epochs, {last}"
-        raise bad_argument("epochs", owner=f"[settings] of {owner}", allowed=allowed, got=paper.epochs)
+        raise bad_argument(
+            "epochs", owner=f"[settings] of {owner}", allowed=allowed, got=paper.epochs
+        )
 
 
 def _check_ours(recipe: Recipe, *, owner: str) -> None:
     where = f"[ours] of {owner}"
-    of_probe = [f.name for f in fields(Evaluation) if getattr(recipe.evaluation, f.name) is not None]
+    of_probe = [
+        f.name for f in fields(Evaluation) if getattr(recipe.evaluation, f.name) is not None
+    ]
     check_keys(recipe.ours, known=(*recipe.paper, *of_probe, *_CHOICES), where=where)
     for key in recipe.ours:
         _text(recipe.ours, key, owner=where, needed=True)
 
 
 def _rows(value: Any, *, owner: str) -> tuple[str, ...]:
-    listed = isinstance(value, list) and len(value) > 0 and all(isinstance(row, str) and row in ROWS for row in value)
+    listed = (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(row, str) and row in ROWS for row in value)
+    )
     if not listed or len(set(value)) < len(value):
-        raise bad_argument("rows", owner=owner, allowed=f"a list of different names out of {ROWS}", got=value)
+        raise bad_argument(
+            "rows", owner=owner, allowed=f"a list of different names out of {ROWS}", got=value
+        )
     return tuple(value)
 
 
 def _require(
-    table: Mapping[str, Any], keys: Iterable[str], *, where: str, way_out: str = "Give it there, or extend a recipe that has it."
+    table: Mapping[str, Any],
+    keys: Iterable[str],
+    *,
+    where: str,
+    way_out: str = "Give it there, or extend a recipe that has it.",
 ) -> None:
     missing = [f"'{key}'" for key in keys if key not in table]
     if missing:
@@ -314,18 +410,35 @@ def _text(table: Mapping[str, Any], key: str, *, owner: str, needed: bool = Fals
     """The text at `key`; "" where there is none and none is needed."""
     value = table.get(key, "")
     if not isinstance(value, str) or (needed and not value.strip()):
-        raise bad_argument(key, owner=owner, allowed="text that is not empty" if needed else "text", got=value)
+        raise bad_argument(
+            key, owner=owner, allowed="text that is not empty" if needed else "text", got=value
+        )
     return value
 
 
-def _number(table: Mapping[str, Any], key: str, *, owner: str, low: float = 0, high: float = math.inf, whole: bool = False) -> Any:
+def _number(
+    table: Mapping[str, Any],
+    key: str,
+    *,
+    owner: str,
+    low: float = 0,
+    high: float = math.inf,
+    whole: bool = False,
+) -> Any:
     """The number at `key`; None where there is none."""
     if key not in table:
         return None
     value = table[key]
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not low <= value <= high or math.isinf(value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int if whole else int | float)
+        or not low <= value <= high
+        or math.isinf(value)
+    ):
         limits = f"from {low:g}" + ("" if math.isinf(high) else f" to {high:g}")
-        raise bad_argument(key, owner=owner, allowed=f"{'an int' if whole else 'a number'} {limits}", got=value)
+        raise bad_argument(
+            key, owner=owner, allowed=f"{'an int' if whole else 'a number'} {limits}", got=value
+        )
     return value
 
 
@@ -333,7 +446,9 @@ def _number(table: Mapping[str, Any], key: str, *, owner: str, low: float = 0, h
 
 
 def _place(recipe: Recipe) -> tuple[int, int, float, int]:
-    """Table, column, then the number in the line's label, then the paper's order of labels without a number."""
+    """Table, column, then the number in the line's label, then the paper's order of labels without
+    a number.
+    """
     columns = _TABLE_3 if recipe.table == "3" else tuple(info.name for info in DATASETS)
     number = re.search(r"\d[\d,]*", recipe.line)
     return (

@@ -23,13 +23,21 @@ _SIBLING = re.compile(r"[\w-][\w.-]*\.toml")
 @cache
 def packaged() -> Mapping[str, Traversable]:
     """The packaged files by name, "table1/MUTAG" for recipes/table1/MUTAG.toml, sorted by name."""
-    folders = [item for item in files("graphlatent.bench").joinpath("recipes").iterdir() if item.is_dir()]
-    found = {f"{folder.name}/{item.name[:-5]}": item for folder in folders for item in folder.iterdir() if item.name.endswith(".toml")}
+    folders = [
+        item for item in files("graphlatent.bench").joinpath("recipes").iterdir() if item.is_dir()
+    ]
+    found = {
+        f"{folder.name}/{item.name[:-5]}": item
+        for folder in folders
+        for item in folder.iterdir()
+        if item.name.endswith(".toml")
+    }
     return dict(sorted(found.items()))
 
 
 def packaged_file(name: str) -> Traversable:
-    """The packaged file of that name, looked up among those that are there: a name is never made into a path.
+    """The packaged file of that name, looked up among those that are there: a name is never made
+    into a path.
 
     Raises:
         ConfigError: where there is none; the message names the nearest.
@@ -39,12 +47,27 @@ def packaged_file(name: str) -> Traversable:
         return known[name]
     lower = {each.lower(): each for each in known}
     near = difflib.get_close_matches(str(name).lower(), lower, n=1)
-    hint = f"Did you mean '{lower[near[0]]}'?" if near else f"A name is a folder and a cell, such as '{next(iter(known))}'."
-    raise ConfigError(f"There is no recipe {name!r}. {hint} A recipe of your own is a file, such as own.toml (in Python: read_recipe).")
+    hint = (
+        f"Did you mean '{lower[near[0]]}'?"
+        if near
+        else f"A name is a folder and a cell, such as '{next(iter(known))}'."
+    )
+    raise ConfigError(
+        f"There is no recipe {name!r}. {hint} A recipe of your own is a file, such as own.toml (in"
+        " Python: read_recipe)."
+    )
 
 
-def read_values(file: Traversable, *, name: str, folder: Path | None, known: Iterable[str], below: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What a file says on top of what it extends, tables merged key by key. [published] stays with its own file.
+def read_values(
+    file: Traversable,
+    *,
+    name: str,
+    folder: Path | None,
+    known: Iterable[str],
+    below: tuple[str, ...] = (),
+) -> dict[str, Any]:
+    """What a file says on top of what it extends, tables merged key by key. [published] stays with
+    its own file.
 
     Args:
         file: TOML.
@@ -54,7 +77,8 @@ def read_values(file: Traversable, *, name: str, folder: Path | None, known: Ite
         below: names of the files that extend this one.
 
     Raises:
-        ConfigError: where a file is missing, is not TOML or has an unknown key at the top, or files extend each other in a circle.
+        ConfigError: where a file is missing, is not TOML or has an unknown key at the top, or files
+            extend each other in a circle.
     """
     values = _parsed(file)
     check_keys(values, known=("extends", *known), where=called(name))
@@ -62,12 +86,22 @@ def read_values(file: Traversable, *, name: str, folder: Path | None, known: Ite
         return values
     parent, chain = values.pop("extends"), (*below, name)
     if not isinstance(parent, str):
-        raise bad_argument("extends", owner=called(name), allowed="the name of a recipe", got=parent)
+        raise bad_argument(
+            "extends", owner=called(name), allowed="the name of a recipe", got=parent
+        )
     if parent in chain:
-        raise ConfigError(f"Recipes must not extend each other in a circle: {' -> '.join((*chain, parent))}. Leave out one 'extends'.")
+        raise ConfigError(
+            f"Recipes must not extend each other in a circle: {' -> '.join((*chain, parent))}."
+            " Leave out one 'extends'."
+        )
     beside = folder is not None and _SIBLING.fullmatch(parent) is not None
     source = folder / parent if beside and folder is not None else packaged_file(parent)
-    return _merged(read_values(source, name=parent, folder=folder if beside else None, known=known, below=chain), values)
+    return _merged(
+        read_values(
+            source, name=parent, folder=folder if beside else None, known=known, below=chain
+        ),
+        values,
+    )
 
 
 def check_keys(table: Iterable[str], *, known: Iterable[str], where: str) -> None:
@@ -76,7 +110,11 @@ def check_keys(table: Iterable[str], *, known: Iterable[str], where: str) -> Non
     for key in table:
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else f"Known keys: {', '.join(sorted(set(allowed)))}."
+            hint = (
+                f"Did you mean '{near[0]}'?"
+                if near
+                else f"Known keys: {', '.join(sorted(set(allowed)))}."
+            )
             raise ConfigError(f"Unknown key '{key}' in {where}. {hint}")
 
 
@@ -89,7 +127,9 @@ def _merged(parent: Mapping[str, Any], child: Mapping[str, Any]) -> dict[str, An
     merged = {key: value for key, value in parent.items() if key != "published"}
     for key, value in child.items():
         old = merged.get(key)
-        merged[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
+        merged[key] = (
+            {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
+        )
     return merged
 
 

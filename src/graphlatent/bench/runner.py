@@ -1,7 +1,8 @@
-"""Cells run one after another or in several processes: finished rows are skipped, a failed one does not stop the others.
+"""Cells run one after another or in several processes: finished rows are skipped, a failed one does
+not stop the others.
 
-Cells of the same data set and seed are run together, since they share data, trainings and probes. A record is written as soon as a row is
-done, so a run that is killed goes on where it stopped.
+Cells of the same data set and seed are run together, since they share data, trainings and probes. A
+record is written as soon as a row is done, so a run that is killed goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -83,17 +84,31 @@ def run_cells(
         data: root of the data sets; None for `data_root()`.
         device: where to train, as in the settings.
         probe_device: where to probe; None is the same.
-        jobs: processes; with more than one, each gets its share of the cores, and no more threads than OMP_NUM_THREADS allows.
+        jobs: processes; with more than one, each gets its share of the cores, and no more threads
+            than OMP_NUM_THREADS allows.
         command: as typed, for the records.
         on_event: called for every row.
     """
     if rows is not None and not set(rows) <= set(ROWS):
         raise bad_argument("rows", owner="bench run", allowed=f"among {ROWS}", got=tuple(rows))
-    threads = None if jobs == 1 else max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // jobs))
+    threads = (
+        None if jobs == 1 else max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // jobs))
+    )
     ledger = ledger.resolve()
     groups = [(seed, same) for seed in seeds for same in _grouped(recipes)]
     tasks = [
-        _Task(same, tuple(rows or ROWS), seed, ledger, data, device, probe_device or device, command, threads) for seed, same in groups
+        _Task(
+            same,
+            tuple(rows or ROWS),
+            seed,
+            ledger,
+            data,
+            device,
+            probe_device or device,
+            command,
+            threads,
+        )
+        for seed, same in groups
     ]
     events = []
     for event in _in_order(tasks) if jobs == 1 else _side_by_side(tasks, jobs):
@@ -106,7 +121,13 @@ def _grouped(recipes: Sequence[Recipe]) -> list[tuple[Recipe, ...]]:
     """Recipes that share their data, features and metric, together."""
     groups: dict[tuple[object, ...], list[Recipe]] = {}
     for recipe in recipes:
-        same = (recipe.dataset, recipe.binarize, recipe.protocol, recipe.metric, recipe.settings().degree_cap)
+        same = (
+            recipe.dataset,
+            recipe.binarize,
+            recipe.protocol,
+            recipe.metric,
+            recipe.settings().degree_cap,
+        )
         groups.setdefault(same, []).append(recipe)
     return [tuple(group) for group in groups.values()]
 
@@ -117,7 +138,9 @@ def _in_order(tasks: Sequence[_Task]) -> Iterator[Event]:
 
 
 def _side_by_side(tasks: Sequence[_Task], jobs: int) -> Iterator[Event]:
-    """Tasks in several processes. Where one dies, for want of memory for example, what was under way is tried again, each task alone."""
+    """Tasks in several processes. Where one dies, for want of memory for example, what was under
+    way is tried again, each task alone.
+    """
     broken = []
     with _pool(jobs) as pool:
         waiting = {pool.submit(_run_all, task): task for task in tasks}
@@ -139,7 +162,9 @@ def _events(future: Future[list[Event]], task: _Task) -> list[Event]:
     error = future.exception()
     if error is None:
         return future.result()
-    return [Event(task.recipes[0].name, "*", task.seed, "failed", f"{type(error).__name__}: {error}")]
+    return [
+        Event(task.recipes[0].name, "*", task.seed, "failed", f"{type(error).__name__}: {error}")
+    ]
 
 
 def _run_all(task: _Task) -> list[Event]:
@@ -154,27 +179,42 @@ def _run(task: _Task) -> Iterator[Event]:
     for recipe in task.recipes:
         for row in (row for row in recipe.rows if row in task.rows):
             if row in ("raw", "propagated") and recipe.protocol != "folds" and task.seed != 0:
-                yield Event(recipe.name, row, task.seed, "skipped", "nothing random in it: seed 0 stands for all")
+                yield Event(
+                    recipe.name,
+                    row,
+                    task.seed,
+                    "skipped",
+                    "nothing random in it: seed 0 stands for all",
+                )
             elif _measured_before(record_path(task.ledger, recipe.name, row, task.seed), recipe):
                 yield Event(recipe.name, row, task.seed, "skipped", "measured before")
             elif not at_hand(recipe, task.data or data_root()):
-                yield Event(recipe.name, row, task.seed, "missing", f"data not at hand: {recipe.dataset}")
+                yield Event(
+                    recipe.name, row, task.seed, "missing", f"data not at hand: {recipe.dataset}"
+                )
             else:
                 todo.append((recipe, row))
     if not todo:
         return
     device = pick_device(task.device)
     try:
-        measurement = Measurement(load_material(todo[0][0], task.data), task.seed, device, pick_device(task.probe_device))
+        measurement = Measurement(
+            load_material(todo[0][0], task.data), task.seed, device, pick_device(task.probe_device)
+        )
     except Exception as error:
-        yield from (Event(recipe.name, row, task.seed, "failed", f"{type(error).__name__}: {error}") for recipe, row in todo)
+        yield from (
+            Event(recipe.name, row, task.seed, "failed", f"{type(error).__name__}: {error}")
+            for recipe, row in todo
+        )
         return
     for recipe, row in todo:
         yield _measured(measurement, recipe, row, task)
 
 
 def _measured_before(path: Path, recipe: Recipe) -> bool:
-    """Whether there is a record that was measured with the recipe as it is now; a damaged one is measured again."""
+    """Whether there is a record that was measured with the recipe as it is now; a damaged one is
+    measured again.
+    """
     try:
         return path.exists() and read_record(path).about.get("recipe") == measured_with(recipe)
     except InputError:
@@ -186,7 +226,8 @@ def _measured(measurement: Measurement, recipe: Recipe, row: str, task: _Task) -
     try:
         measurement.prepare(recipe, row)
         results, training = measurement.row(recipe, row)
-    except Exception as error:  # a failed row must not stop the others; what failed is told and nothing is written
+    # A failed row must not stop the others; what failed is told and nothing is written
+    except Exception as error:
         return Event(recipe.name, row, task.seed, "failed", f"{type(error).__name__}: {error}")
     about = {
         "command": task.command,

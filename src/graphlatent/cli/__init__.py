@@ -1,4 +1,6 @@
-"""The command line: `graphlatent demo | train | embed | probe | links | info | settings | data | bench`."""
+"""The command line: `graphlatent demo | train | embed | probe | links | info | settings | data |
+bench`.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,12 @@ def main() -> None:
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError as error:
-        raise SystemExit(f"error: {missing_package('typer rich', needed_for='The command line')}") from error
+        raise SystemExit(
+            f"error: {missing_package('typer rich', needed_for='The command line')}"
+        ) from error
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter shows a question mark
+        # A terminal that lacks a letter shows a question mark
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
         from graphlatent.cli.app import app

@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from graphlatent.atomic import refuse_unwritable, write_text
 from graphlatent.bench.cells import counts, interval, points, published_cell
 from graphlatent.bench.differences import SEEDLESS, Comparison, compare, sources
 from graphlatent.bench.formats import FORMATS, rows
@@ -20,16 +19,23 @@ from graphlatent.bench.tables import TITLES, filled, make_table, recipes_of
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
 from graphlatent.data.datasets import DATASETS, data_root, is_present
 from graphlatent.errors import InputError, bad_argument
+from graphlatent.io.atomic import refuse_unwritable, write_text
 
 SEEDS = 5  # of every row are the goal
 DEFAULT_RESULTS = Path("results")
 
-Results: TypeAlias = Annotated[Path | None, typer.Option("--results", help="Folder of the records [default: results].")]
-Data: TypeAlias = Annotated[Path | None, typer.Option("--data", help="Data root [default: GRAPHLATENT_DATA].")]
+Results: TypeAlias = Annotated[
+    Path | None, typer.Option("--results", help="Folder of the records [default: results].")
+]
+Data: TypeAlias = Annotated[
+    Path | None, typer.Option("--data", help="Data root [default: GRAPHLATENT_DATA].")
+]
 
 
 def list_cells(
-    table: Annotated[str | None, typer.Option("--table", help=f"Only this one: {', '.join(TITLES)}.")] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", help=f"Only this one: {', '.join(TITLES)}.")
+    ] = None,
     results: Results = None,
     data: Data = None,
     quiet: Quiet = False,
@@ -39,40 +45,67 @@ def list_cells(
     """List the cells of the paper's tables: printed number, data at hand, how much is measured."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         if table is not None and table not in TITLES:
-            raise bad_argument("--table", owner="bench list", allowed=f"one of {tuple(TITLES)}", got=table)
+            raise bad_argument(
+                "--table", owner="bench list", allowed=f"one of {tuple(TITLES)}", got=table
+            )
         recipes = recipes_of(table)
         records = _records(output, results, cells=[recipe.name for recipe in recipes])
         where = data or data_root()
         cells = [_standing(recipe, records, where) for recipe in recipes]
         lines = [
-            [c["cell"], c["dataset"], c["published_text"], "yes" if c["at_hand"] else "no", f"{c['measured']} of {c['goal']}"]
+            [
+                c["cell"],
+                c["dataset"],
+                c["published_text"],
+                "yes" if c["at_hand"] else "no",
+                f"{c['measured']} of {c['goal']}",
+            ]
             for c in cells
         ]
         output.table(
-            f"{len(cells)} cells, rows x seeds measured; data root {where}", ["cell", "data set", "published", "at hand", "measured"], lines
+            f"{len(cells)} cells, rows x seeds measured; data root {where}",
+            ["cell", "data set", "published", "at hand", "measured"],
+            lines,
         )
         output.result({"data": str(where), "seeds": SEEDS, "cells": cells})
 
 
 def show_table(
     name: Annotated[str, typer.Argument(metavar="TABLE", help=f"One of {', '.join(TITLES)}.")],
-    form: Annotated[str | None, typer.Option("--format", help="md, csv or html [default: by the ending of --out, else md].")] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="md, csv or html [default: by the ending of --out, else md]."
+        ),
+    ] = None,
     results: Results = None,
     data: Data = None,
-    out: Annotated[Path | None, typer.Option("--out", help="File to write, instead of standard output.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File to write, instead of standard output.")
+    ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make a table of the paper anew from the records: printed and measured numbers, how they were selected, differences."""
+    """Make a table of the paper anew from the records: printed and measured numbers, how they were
+    selected, differences.
+    """
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         write = FORMATS[_format(form, out)]
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
         records, where = _records(output, results), data or data_root()
-        measured = {recipe.dataset for recipe in recipes_of(None) if any(record.cell == recipe.name for record in records)}
-        absent = [info.name for info in DATASETS if info.name not in measured and not is_present(info, where)]
+        measured = {
+            recipe.dataset
+            for recipe in recipes_of(None)
+            if any(record.cell == recipe.name for record in records)
+        }
+        absent = [
+            info.name
+            for info in DATASETS
+            if info.name not in measured and not is_present(info, where)
+        ]
         made = make_table(name, records, absent=absent)
         if out is not None:
             write_text(out, write(made) + "\n")
@@ -80,32 +113,61 @@ def show_table(
         elif not as_json:
             typer.echo(write(made))  # as it is: no wrapping, no styles
         written = None if out is None else str(out)
-        output.result({"table": name, "title": made.title, "out": written, "cells": rows(made), "notes": list(made.notes)})
+        output.result(
+            {
+                "table": name,
+                "title": made.title,
+                "out": written,
+                "cells": rows(made),
+                "notes": list(made.notes),
+            }
+        )
 
 
 def compare_rows(
     tokens: Annotated[
-        list[str], typer.Argument(metavar="CELL ROW ROW | CELL:ROW CELL:ROW", help="What to compare, such as table1/MUTAG paper random.")
+        list[str],
+        typer.Argument(
+            metavar="CELL ROW ROW | CELL:ROW CELL:ROW",
+            help="What to compare, such as table1/MUTAG paper random.",
+        ),
     ],
-    result: Annotated[str, typer.Option("--result", help="Which result of the rows: probe/selection.")] = "linear/validation",
+    result: Annotated[
+        str, typer.Option("--result", help="Which result of the rows: probe/selection.")
+    ] = "linear/validation",
     results: Results = None,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare two rows of the records, paired by seed and split: the difference and its 95 % interval."""
+    """Compare two rows of the records, paired by seed and split: the difference and its 95 %
+    interval.
+    """
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         first, second = sources(tokens)
         records = _records(output, results, cells=[first.cell, second.cell])
         found = compare(records, first=first, second=second, result=result)
         if found.only_one:
-            output.note(f"left out: seeds that only one of the two was measured with, {', '.join(map(str, found.only_one))}")
+            output.note(
+                "left out: seeds that only one of the two was measured with,"
+                f" {', '.join(map(str, found.only_one))}"
+            )
         _report(output, found)
 
 
 def fill_pages(
-    pages: Annotated[list[Path], typer.Argument(metavar="PAGE...", help="Markdown pages with <!-- bench table 1 --> ... <!-- end -->.")],
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit code 1 where a page differs from the records.")] = False,
+    pages: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PAGE...", help="Markdown pages with <!-- bench table 1 --> ... <!-- end -->."
+        ),
+    ],
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Write nothing; exit code 1 where a page differs from the records."
+        ),
+    ] = False,
     results: Results = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -115,14 +177,17 @@ def fill_pages(
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         root = _folder(results or DEFAULT_RESULTS)
         texts = {page: _read(page) for page in pages}
-        anew = {page: filled(text, root) for page, text in texts.items()}  # all of them before any is written
+        # All of them before any is written
+        anew = {page: filled(text, root) for page, text in texts.items()}
         changed = [page for page, text in texts.items() if anew[page] != text]
         for page in pages:
             if page in changed and not check:
                 write_text(page, anew[page])
             done = "differs from the records" if check else "written anew"
             output.say(f"{page}: {done if page in changed else 'as the records say'}")
-        output.result({"changed": [str(page) for page in changed], "checked": [str(page) for page in pages]})
+        output.result(
+            {"changed": [str(page) for page in changed], "checked": [str(page) for page in pages]}
+        )
     if check and changed:
         raise typer.Exit(1)
 
@@ -136,9 +201,14 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _records(output: Output, results: Path | None, *, cells: Sequence[str] | None = None) -> list[Record]:
+def _records(
+    output: Output, results: Path | None, *, cells: Sequence[str] | None = None
+) -> list[Record]:
     if results is None and not DEFAULT_RESULTS.exists():
-        output.note(f"there is no folder '{DEFAULT_RESULTS}' here, so nothing is measured; --results names another")
+        output.note(
+            f"there is no folder '{DEFAULT_RESULTS}' here, so nothing is measured; --results names"
+            " another"
+        )
         return []
     return read_ledger(_folder(results or DEFAULT_RESULTS), cells)
 
@@ -147,21 +217,31 @@ def _read(page: Path) -> str:
     try:
         return page.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"Cannot read the page {page}: {getattr(error, 'strerror', None) or error}.") from error
+        raise InputError(
+            f"Cannot read the page {page}: {getattr(error, 'strerror', None) or error}."
+        ) from error
 
 
 def _format(form: str | None, out: Path | None) -> str:
     if form is None:
         return out.suffix[1:] if out is not None and out.suffix[1:] in FORMATS else "md"
     if form not in FORMATS:
-        raise bad_argument("--format", owner="bench table", allowed=f"one of {tuple(FORMATS)}", got=form)
+        raise bad_argument(
+            "--format", owner="bench table", allowed=f"one of {tuple(FORMATS)}", got=form
+        )
     return form
 
 
 def _standing(recipe: Recipe, records: Sequence[Record], root: Path) -> dict[str, Any]:
     """What is printed, at hand and measured of a cell."""
-    seeds = {row: sorted(r.seed for r in records if r.cell == recipe.name and r.row == row) for row in recipe.rows}
-    goals = {row: 1 if row in SEEDLESS and recipe.protocol != "folds" else SEEDS for row in recipe.rows}  # where splits know no seed
+    seeds = {
+        row: sorted(r.seed for r in records if r.cell == recipe.name and r.row == row)
+        for row in recipe.rows
+    }
+    # Where splits know no seed
+    goals = {
+        row: 1 if row in SEEDLESS and recipe.protocol != "folds" else SEEDS for row in recipe.rows
+    }
     printed = recipe.published
     return {
         "cell": recipe.name,
@@ -184,20 +264,30 @@ def _report(output: Output, found: Comparison) -> None:
         for seed, one, other in zip(found.seeds, ones, others, strict=True)
     ]
     output.table(
-        f"{found.result}, {found.metric} in %, mean over splits", ["seed", str(found.first), str(found.second), "difference"], lines
+        f"{found.result}, {found.metric} in %, mean over splits",
+        ["seed", str(found.first), str(found.second), "difference"],
+        lines,
     )
     summary = found.difference
-    said = f"{points(summary.mean)} points, 95 % interval {interval(summary)}, {counts(summary)}, paired"
+    said = (
+        f"{points(summary.mean)} points, 95 % interval {interval(summary)}, {counts(summary)},"
+        " paired"
+    )
     output.say(f"{found.first} minus {found.second}: {said}.")
     output.say(found.words)
-    numbers = {name: 100 * getattr(summary, name) for name in ("mean", "low", "high", "std_splits", "std_seeds")}
+    numbers = {
+        name: 100 * getattr(summary, name)
+        for name in ("mean", "low", "high", "std_splits", "std_seeds")
+    }
     output.result(
         {
             "first": str(found.first),
             "second": str(found.second),
             "result": found.result,
             "metric": found.metric,
-            "difference": {name: None if math.isnan(value) else value for name, value in numbers.items()},
+            "difference": {
+                name: None if math.isnan(value) else value for name, value in numbers.items()
+            },
             "excludes_zero": found.excludes_zero,
             "words": found.words,
             "seeds": list(found.seeds),

@@ -25,24 +25,49 @@ STATES = {"done": "done", "skipped": "skipped", "missing": "without data", "fail
 
 
 def run_rows(
-    cells: Annotated[list[str] | None, typer.Argument(metavar="[CELL...]", help="Cells, such as table1/MUTAG, or recipe files.")] = None,
-    tables: Annotated[list[str] | None, typer.Option("--table", help="All cells of a table; may be given again.")] = None,
-    rows: Annotated[str | None, typer.Option("--rows", help="Only these rows, separated by commas [default: those of a cell].")] = None,
-    seeds: Annotated[str, typer.Option("--seeds", help="How many, such as 5, or which, such as 0-4 or 0,2,7.")] = "5",
-    results: Annotated[Path, typer.Option("--results", help="Folder of the records.")] = Path("results"),
-    data: Annotated[Path | None, typer.Option("--data", help="Data root [default: GRAPHLATENT_DATA].")] = None,
+    cells: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CELL...]", help="Cells, such as table1/MUTAG, or recipe files."),
+    ] = None,
+    tables: Annotated[
+        list[str] | None, typer.Option("--table", help="All cells of a table; may be given again.")
+    ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            "--rows", help="Only these rows, separated by commas [default: those of a cell]."
+        ),
+    ] = None,
+    seeds: Annotated[
+        str, typer.Option("--seeds", help="How many, such as 5, or which, such as 0-4 or 0,2,7.")
+    ] = "5",
+    results: Annotated[Path, typer.Option("--results", help="Folder of the records.")] = Path(
+        "results"
+    ),
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Data root [default: GRAPHLATENT_DATA].")
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")] = "auto",
-    probe_device: Annotated[str | None, typer.Option("--probe-device", help="Where to probe [default: as --device].")] = None,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Processes; each gets its share of the cores.")] = 1,
+    probe_device: Annotated[
+        str | None, typer.Option("--probe-device", help="Where to probe [default: as --device].")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=1, help="Processes; each gets its share of the cores.")
+    ] = 1,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measure cells of the paper's tables. What is measured already is skipped, so a stopped run goes on."""
+    """Measure cells of the paper's tables. What is measured already is skipped, so a stopped run
+    goes on.
+    """
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         recipes, which = _recipes(cells or [], tables or []), parsed_seeds(seeds)
         chosen = None if rows is None else _rows(rows, recipes)
-        number, total = count(1), len(which) * sum(row in (chosen or ROWS) for recipe in recipes for row in recipe.rows)
+        number, total = (
+            count(1),
+            len(which) * sum(row in (chosen or ROWS) for recipe in recipes for row in recipe.rows),
+        )
         _refuse_file(results)
         for each in (device, probe_device or device):
             pick_device(each)  # refused here, before any process starts
@@ -60,19 +85,36 @@ def run_rows(
             device=device,
             probe_device=probe_device,
             jobs=jobs,
-            command=_command(cells or [], tables or [], rows=rows, seeds=seeds, device=device, probe_device=probe_device),
+            command=_command(
+                cells or [],
+                tables or [],
+                rows=rows,
+                seeds=seeds,
+                device=device,
+                probe_device=probe_device,
+            ),
             on_event=on_event,
         )
         found = Counter(event.state for event in events)
         missing = sorted({event.text for event in events if event.state == "missing"})
-        output.say("; ".join([", ".join(f"{found[state]} {words}" for state, words in STATES.items()), *missing]))
-        output.result({**{state: found[state] for state in STATES}, "events": [asdict(event) for event in events]})
+        output.say(
+            "; ".join(
+                [", ".join(f"{found[state]} {words}" for state, words in STATES.items()), *missing]
+            )
+        )
+        output.result(
+            {
+                **{state: found[state] for state in STATES},
+                "events": [asdict(event) for event in events],
+            }
+        )
     if found["failed"]:
         raise typer.Exit(1)
 
 
 def parsed_seeds(text: str) -> list[int]:
-    """The seeds that a text means, each once, in its order: "5" is the first five, "0-4" and "0,2,7" are those.
+    """The seeds that a text means, each once, in its order: "5" is the first five, "0-4" and
+    "0,2,7" are those.
 
     Raises:
         ConfigError: where it means none, or more than `MOST_SEEDS`.
@@ -82,24 +124,42 @@ def parsed_seeds(text: str) -> list[int]:
     for part in [f"0-{int(how_many[1]) - 1}"] if how_many else text.split(","):
         match = re.fullmatch(r"\s*(\d{1,18})(?:-(\d{1,18}))?\s*", part)
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise bad_argument("--seeds", owner="bench run", allowed="how many, such as 5, or which, such as 0-4 or 0,2,7", got=text)
+            raise bad_argument(
+                "--seeds",
+                owner="bench run",
+                allowed="how many, such as 5, or which, such as 0-4 or 0,2,7",
+                got=text,
+            )
         part_of = range(int(match[1]), int(match[2] or match[1]) + 1)
         if len(part_of) <= MOST_SEEDS:  # a larger one is not even built
             found |= dict.fromkeys(part_of)
         if max(len(part_of), len(found)) > MOST_SEEDS:
-            raise bad_argument("--seeds", owner="bench run", allowed=f"{MOST_SEEDS:,} seeds at most", got=text)
+            raise bad_argument(
+                "--seeds", owner="bench run", allowed=f"{MOST_SEEDS:,} seeds at most", got=text
+            )
     return list(found)
 
 
 def _rows(text: str, recipes: Sequence[Recipe]) -> list[str]:
-    """The rows that a text names. Raises `ConfigError` where it names none, or one that no cell has."""
+    """The rows that a text names. Raises `ConfigError` where it names none, or one that no cell
+    has.
+    """
     chosen = [row.strip() for row in text.split(",") if row.strip()]
     known = [row for row in ROWS if any(row in recipe.rows for recipe in recipes)]
     if not chosen:
-        raise bad_argument("--rows", owner="bench run", allowed=f"one or more of {tuple(known)}, separated by commas", got=text)
-    lacking = [row for row in chosen if row in ROWS and row not in known]  # names of no row at all are refused by the runner
+        raise bad_argument(
+            "--rows",
+            owner="bench run",
+            allowed=f"one or more of {tuple(known)}, separated by commas",
+            got=text,
+        )
+    # Names of no row at all are refused by the runner
+    lacking = [row for row in chosen if row in ROWS and row not in known]
     if lacking:
-        raise ConfigError(f"None of the named cells has the row(s) {', '.join(lacking)} of --rows. They have: {', '.join(known)}.")
+        raise ConfigError(
+            f"None of the named cells has the row(s) {', '.join(lacking)} of --rows. They have:"
+            f" {', '.join(known)}."
+        )
     return chosen
 
 
@@ -107,15 +167,20 @@ def _refuse_file(results: Path) -> None:
     """Raise where no folder of records can be at the path, or be made there."""
     there = next((path for path in (results, *results.parents) if path.exists()), None)
     if there is not None and not there.is_dir():
-        raise ConfigError(f"--results must be a folder of records, and {there} is a file. Name another folder; it is made where it is not.")
+        raise ConfigError(
+            f"--results must be a folder of records, and {there} is a file. Name another folder; it"
+            " is made where it is not."
+        )
 
 
 def _check_data(event: Event, data: Path | None) -> None:
-    """Raise where a row lacks its data because there is no such folder. Rows on made-up graphs, or measured before, need none."""
+    """Raise where a row lacks its data because there is no such folder. Rows on made-up graphs, or
+    measured before, need none.
+    """
     if event.state == "missing" and data is not None and not data.is_dir():
         raise InputError(
-            f"There is no folder {data}, so {event.cell} cannot be measured. Give the folder of the data sets by --data, or leave it out "
-            "to use GRAPHLATENT_DATA."
+            f"There is no folder {data}, so {event.cell} cannot be measured. Give the folder of the"
+            " data sets by --data, or leave it out to use GRAPHLATENT_DATA."
         )
 
 
@@ -123,17 +188,26 @@ def _recipes(cells: Sequence[str], tables: Sequence[str]) -> list[Recipe]:
     """The recipes of cells and tables, each once."""
     for table in tables:
         if table not in TITLES:
-            raise bad_argument("--table", owner="bench run", allowed=f"one of {tuple(TITLES)}", got=table)
+            raise bad_argument(
+                "--table", owner="bench run", allowed=f"one of {tuple(TITLES)}", got=table
+            )
     own: dict[str, str] = {}
     for cell in dict.fromkeys(cell for cell in cells if cell.endswith(".toml")):
         same = own.setdefault(Path(cell).stem, cell)
         if Path(same).resolve() != Path(cell).resolve():
-            raise ConfigError(f"{same} and {cell} have the same name, so their records would be the same files. Rename one of them.")
+            raise ConfigError(
+                f"{same} and {cell} have the same name, so their records would be the same files."
+                " Rename one of them."
+            )
     named = [_own_recipe(cell) if cell.endswith(".toml") else load_recipe(cell) for cell in cells]
-    recipes = {recipe.name: recipe for recipe in [*named, *(recipe for table in tables for recipe in recipes_of(table))]}
+    recipes = {
+        recipe.name: recipe
+        for recipe in [*named, *(recipe for table in tables for recipe in recipes_of(table))]
+    }
     if not recipes:
         raise ConfigError(
-            "Nothing to run. Name cells, such as table1/MUTAG, or a table, such as --table 1; 'graphlatent bench list' lists them."
+            "Nothing to run. Name cells, such as table1/MUTAG, or a table, such as --table 1;"
+            " 'graphlatent bench list' lists them."
         )
     return list(recipes.values())
 
@@ -142,16 +216,40 @@ def _own_recipe(path: str) -> Recipe:
     try:
         return read_recipe(path)
     except RecursionError as error:
-        raise ConfigError(f"{path} is nested too deeply to be a recipe. Write its tables and lists without nesting.") from error
+        raise ConfigError(
+            f"{path} is nested too deeply to be a recipe. Write its tables and lists without"
+            " nesting."
+        ) from error
 
 
 def _command(
-    cells: Sequence[str], tables: Sequence[str], *, rows: str | None, seeds: str, device: str, probe_device: str | None = None
+    cells: Sequence[str],
+    tables: Sequence[str],
+    *,
+    rows: str | None,
+    seeds: str,
+    device: str,
+    probe_device: str | None = None,
 ) -> str:
     """What to type to measure the same again, wherever data and records are kept."""
-    options = [word for table in tables for word in ("--table", table)] + (["--rows", rows] if rows is not None else [])
+    options = [word for table in tables for word in ("--table", table)] + (
+        ["--rows", rows] if rows is not None else []
+    )
     probed = [] if probe_device is None else ["--probe-device", probe_device]
-    return shlex.join(["graphlatent", "bench", "run", *cells, *options, "--seeds", seeds, "--device", device, *probed])
+    return shlex.join(
+        [
+            "graphlatent",
+            "bench",
+            "run",
+            *cells,
+            *options,
+            "--seeds",
+            seeds,
+            "--device",
+            device,
+            *probed,
+        ]
+    )
 
 
 def _tell(output: Output, event: Event, number: int, total: int) -> None:

@@ -8,11 +8,23 @@ from typing import Annotated
 import typer
 
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, speaking
-from graphlatent.cli.reading import FeatureNames, GraphColumn, Id, Input, Label, Nodes, Source, Target, Weight, read_input, table_options
+from graphlatent.cli.reading import (
+    FeatureNames,
+    GraphColumn,
+    Id,
+    Input,
+    Label,
+    Nodes,
+    Source,
+    Target,
+    Weight,
+    read_input,
+    table_options,
+)
 from graphlatent.cli.train import ESTIMATORS
-from graphlatent.data.tables import TableOptions
+from graphlatent.data.readers.tables import TableOptions
 from graphlatent.embedding import check_embedding_path
-from graphlatent.training.runfolder import RunFolder
+from graphlatent.io.runfolder import RunFolder
 
 
 def embed(
@@ -32,19 +44,38 @@ def embed(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Embed a graph, the trained one or a new one of the same kind. Column names default to those of the training."""
+    """Embed a graph, the trained one or a new one of the same kind. Column names default to those
+    of the training.
+    """
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         check_embedding_path(out, overwrite=overwrite)
         run = RunFolder(run_path)
-        given = (source_column, target_column, weight_column, id_column, graph_column, label, features)
+        given = (
+            source_column,
+            target_column,
+            weight_column,
+            id_column,
+            graph_column,
+            label,
+            features,
+        )
         level, _ = run.read_settings()
         estimator = ESTIMATORS[level].load(run_path)
         options = table_options(*given, before=_options(run, with_nodes=nodes is not None))
         graph = read_input(source, nodes, options, symmetrize=estimator.symmetrize)
         embeddings = estimator.embed(graph)
         embeddings.save(out, overwrite=overwrite)
-        output.say(f"{embeddings.values.shape[0]:,} embeddings of width {embeddings.values.shape[1]} in {out}")
-        output.result({"rows": embeddings.values.shape[0], "embedding_dim": embeddings.values.shape[1], "embeddings": str(out)})
+        output.say(
+            f"{embeddings.values.shape[0]:,} embeddings of width {embeddings.values.shape[1]} in"
+            f" {out}"
+        )
+        output.result(
+            {
+                "rows": embeddings.values.shape[0],
+                "embedding_dim": embeddings.values.shape[1],
+                "embeddings": str(out),
+            }
+        )
 
 
 def _options(run: RunFolder, *, with_nodes: bool) -> TableOptions:
@@ -52,8 +83,14 @@ def _options(run: RunFolder, *, with_nodes: bool) -> TableOptions:
     if not (run.path / "results.json").is_file():
         return TableOptions()
     reading = run.read_json("results.json").get("reading")
-    known = {k: v for k, v in reading.items() if k in vars(TableOptions())} if isinstance(reading, dict) else {}
+    known = (
+        {k: v for k, v in reading.items() if k in vars(TableOptions())}
+        if isinstance(reading, dict)
+        else {}
+    )
     features, label = known.pop("features", None), known.pop("label", None)
     if not with_nodes:
         return TableOptions(**known)
-    return TableOptions(**known, label=label, features=None if features is None else tuple(features))
+    return TableOptions(
+        **known, label=label, features=None if features is None else tuple(features)
+    )

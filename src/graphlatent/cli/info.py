@@ -25,13 +25,15 @@ from graphlatent.config import describe, settings_class
 from graphlatent.data.datasets import DATASETS, data_root, is_present
 from graphlatent.data.features import fit_features
 from graphlatent.data.graph import GraphData
-from graphlatent.data.tables import label_hints
+from graphlatent.data.readers.tables import label_hints
 from graphlatent.errors import InputError
-from graphlatent.training.runfolder import RunFolder
+from graphlatent.io.runfolder import RunFolder
 
 
 def info(
-    source: Annotated[str, typer.Argument(metavar="RUN|INPUT", help="A run folder, or anything 'train' takes.")],
+    source: Annotated[
+        str, typer.Argument(metavar="RUN|INPUT", help="A run folder, or anything 'train' takes.")
+    ],
     nodes: Nodes = None,
     source_column: Source = None,
     target_column: Target = None,
@@ -50,7 +52,15 @@ def info(
         if run.started:
             facts = _about_run(run)
         else:
-            options = table_options(source_column, target_column, weight_column, id_column, graph_column, label, features)
+            options = table_options(
+                source_column,
+                target_column,
+                weight_column,
+                id_column,
+                graph_column,
+                label,
+                features,
+            )
             output.quiet = True  # the notes stand in the table
             graph = read_input(source, nodes, options, symmetrize=True)
             hints = label_hints(graph.columns or ()) if options.features is None else []
@@ -66,17 +76,28 @@ def _problems(graph: GraphData) -> list[str]:
     except InputError as error:
         found.append(str(error))
     if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):
-        found.append("some edge weights are negative: encoder=gcn refuses them, encoder=gin takes them")
+        found.append(
+            "some edge weights are negative: encoder=gcn refuses them, encoder=gin takes them"
+        )
     return found
 
 
 def _about_run(run: RunFolder) -> dict[str, Any]:
     level, settings = run.read_settings()
     about, history = run.read_json("versions.json"), run.read_history()
-    facts: dict[str, Any] = {"level": level, "complete": run.complete, "epochs_done": len(history), "epochs_asked": settings.get("epochs")}
+    facts: dict[str, Any] = {
+        "level": level,
+        "complete": run.complete,
+        "epochs_done": len(history),
+        "epochs_asked": settings.get("epochs"),
+    }
     if len(history):
         facts |= {"first_loss": history.loss[0], "last_loss": history.loss[-1]}
-    facts |= {"graphlatent": about.get("graphlatent"), "device": about.get("device"), "random_state": about.get("random_state")}
+    facts |= {
+        "graphlatent": about.get("graphlatent"),
+        "device": about.get("device"),
+        "random_state": about.get("random_state"),
+    }
     facts["features"] = run.read_json("features.json").get("kind")
     facts["settings"] = settings
     if run.complete:
@@ -113,12 +134,22 @@ def settings(
     """List every setting: the arguments of the estimators, the keys of TOML files and of --set."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         rows = describe(settings_class(level))
-        output.settings(f"settings of level '{level}'", [[name, str(default), doc, allowed] for name, allowed, default, doc in rows])
-        output.result({name: {"allowed": allowed, "default": default, "meaning": doc} for name, allowed, default, doc in rows})
+        output.settings(
+            f"settings of level '{level}'",
+            [[name, str(default), doc, allowed] for name, allowed, default, doc in rows],
+        )
+        output.result(
+            {
+                name: {"allowed": allowed, "default": default, "meaning": doc}
+                for name, allowed, default, doc in rows
+            }
+        )
 
 
 def list_data(
-    root: Annotated[Path | None, typer.Option("--root", help="Data root [default: GRAPHLATENT_DATA].")] = None,
+    root: Annotated[
+        Path | None, typer.Option("--root", help="Data root [default: GRAPHLATENT_DATA].")
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -126,9 +157,21 @@ def list_data(
     """List the data sets of the paper that can be used by name, and which are at hand."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         where = root or data_root()
-        rows = [{"name": entry.name, "level": entry.level, "at_hand": is_present(entry, where), **_sizes(entry)} for entry in DATASETS]
+        rows = [
+            {
+                "name": entry.name,
+                "level": entry.level,
+                "at_hand": is_present(entry, where),
+                **_sizes(entry),
+            }
+            for entry in DATASETS
+        ]
         columns = list(rows[0])
-        output.table(f"data sets, root {where}", [c.replace("_", " ") for c in columns], [[_cell(row[c]) for c in columns] for row in rows])
+        output.table(
+            f"data sets, root {where}",
+            [c.replace("_", " ") for c in columns],
+            [[_cell(row[c]) for c in columns] for row in rows],
+        )
         output.result({"root": str(where), "datasets": rows})
 
 
@@ -141,4 +184,9 @@ def _cell(value: object) -> str:
 
 
 def _sizes(entry: Any) -> dict[str, Any]:
-    return {"graphs": entry.num_graphs, "nodes": entry.num_nodes, "features": entry.num_features, "classes": entry.num_classes}
+    return {
+        "graphs": entry.num_graphs,
+        "nodes": entry.num_nodes,
+        "features": entry.num_features,
+        "classes": entry.num_classes,
+    }

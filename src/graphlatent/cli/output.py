@@ -1,7 +1,8 @@
 """What every command shares: how it speaks, and how it fails.
 
-Results go to standard output (as JSON with `--json`), notes and progress to standard error. A mistake of the user is one
-or two lines on standard error and exit code 2; an interruption is exit code 130.
+Results go to standard output (as JSON with `--json`), notes and progress to standard error. A
+mistake of the user is one or two lines on standard error and exit code 2; an interruption is exit
+code 130.
 """
 
 from __future__ import annotations
@@ -20,18 +21,31 @@ from rich.table import Table
 
 from graphlatent.errors import GraphLatentError, GraphLatentWarning, TrainingInterrupted
 
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bar.")]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, for machines.")]
+Quiet: TypeAlias = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No notes and no progress bar.")
+]
+Json: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="One JSON object on standard output, for machines.")
+]
 Debug: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Overwrite: TypeAlias = Annotated[bool, typer.Option("--overwrite", help="Replace what is at the output path.")]
+Overwrite: TypeAlias = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what is at the output path.")
+]
 
 
-OUT_OF_MEMORY = "Out of memory. Try --set hidden_dim=64, --set batching=nodes, a smaller input or a larger machine."
+OUT_OF_MEMORY = (
+    "Out of memory. Try --set hidden_dim=64, --set batching=nodes, a smaller input or a larger"
+    " machine."
+)
 
 
 def _out_of_memory(error: Exception) -> bool:
     """Whether an error says that memory ran out: Python's own, or torch's on a CPU or a GPU."""
-    return isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "out of memory" in str(error)
+    return (
+        isinstance(error, MemoryError)
+        or "can't allocate memory" in str(error)
+        or "out of memory" in str(error)
+    )
 
 
 @dataclass
@@ -40,8 +54,14 @@ class Output:
 
     quiet: bool
     as_json: bool
-    out: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True, markup=False, emoji=False))
-    err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False))
+    out: Console = field(
+        default_factory=lambda: Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+    )
+    err: Console = field(
+        default_factory=lambda: Console(
+            stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False
+        )
+    )
 
     def note(self, text: str) -> None:
         """A remark, on standard error; silent with `--quiet`."""
@@ -81,13 +101,17 @@ class Output:
 
 @contextmanager
 def speaking(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Output]:
-    """The output of a command; turns errors into messages and exit codes, and warnings into notes."""
+    """The output of a command; turns errors into messages and exit codes, and warnings into
+    notes.
+    """
     output = Output(quiet, as_json)
     with warnings.catch_warnings():
         warnings.simplefilter("always", GraphLatentWarning)
         shown = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any) -> None:
+        def show(
+            message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any
+        ) -> None:
             if issubclass(category, GraphLatentWarning):
                 output.note(str(message))
             else:

@@ -11,8 +11,13 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
-from graphlatent.atomic import refuse_unwritable, write_json
-from graphlatent.cli.labelled import Embedded, match_rows, read_embeddings, read_features, read_labels
+from graphlatent.cli.labelled import (
+    Embedded,
+    match_rows,
+    read_embeddings,
+    read_features,
+    read_labels,
+)
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
 from graphlatent.cli.scores import EMBEDDINGS, RAW, Measured, scores_json, show
 from graphlatent.cli.targets import Target, as_target, refuse_label
@@ -20,6 +25,8 @@ from graphlatent.data.columns import encode_column, fit_column
 from graphlatent.data.features import FeatureSpec
 from graphlatent.data.splits import Split, fold_splits, random_splits
 from graphlatent.errors import ConfigError, InputError, RunFolderError
+from graphlatent.io.atomic import refuse_unwritable, write_json
+from graphlatent.io.runfolder import RunFolder
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe
 from graphlatent.probes.knn import knn_probe
@@ -27,42 +34,82 @@ from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.protocol import Answer, Protocol
 from graphlatent.probes.results import Choice, ProbeResult
 from graphlatent.probes.svm import svm_probe
-from graphlatent.training.runfolder import RunFolder
 
 Array: TypeAlias = np.ndarray[Any, Any]
 KINDS = ("linear", "svm", "rbf", "knn", "clusters", "spectral", "communities")
 _IN_FOLDS = ("svm", "rbf")
-_SEARCHES = {"clusters": "k-means", "spectral": "spectral clustering", "communities": "overlapping k-means"}
+_SEARCHES = {
+    "clusters": "k-means",
+    "spectral": "spectral clustering",
+    "communities": "overlapping k-means",
+}
 _ZEROS = "all zeros"
 
 
 def probe(
     embeddings: Annotated[
-        Path, typer.Argument(metavar="EMBEDDINGS", help="A run folder, or a .parquet, .npz, .csv or .npy of embeddings.")
+        Path,
+        typer.Argument(
+            metavar="EMBEDDINGS",
+            help="A run folder, or a .parquet, .npz, .csv or .npy of embeddings.",
+        ),
     ],
     labels: Annotated[
-        Path, typer.Option("--labels", help="Table (.csv .tsv .parquet) with ids and labels, or .npy / .npz in the same order.")
+        Path,
+        typer.Option(
+            "--labels",
+            help=(
+                "Table (.csv .tsv .parquet) with ids and labels, or .npy / .npz in the same order."
+            ),
+        ),
     ],
-    label: Annotated[list[str] | None, typer.Option("--label", help="Column of labels; several times for columns of 0 and 1.")] = None,
-    id_column: Annotated[str | None, typer.Option("--id", help="Column of ids in --labels and --raw (as in the embeddings).")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", help="Column of labels; several times for columns of 0 and 1."),
+    ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option("--id", help="Column of ids in --labels and --raw (as in the embeddings)."),
+    ] = None,
     kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "linear",
-    splits: Annotated[int | None, typer.Option("--splits", help="Random splits (20).", min=1)] = None,
-    train: Annotated[float | None, typer.Option("--train", help="Share of the rows to train on (0.1).")] = None,
-    val: Annotated[float | None, typer.Option("--val", help="Share of the rows to choose settings on (0.1).")] = None,
+    splits: Annotated[
+        int | None, typer.Option("--splits", help="Random splits (20).", min=1)
+    ] = None,
+    train: Annotated[
+        float | None, typer.Option("--train", help="Share of the rows to train on (0.1).")
+    ] = None,
+    val: Annotated[
+        float | None, typer.Option("--val", help="Share of the rows to choose settings on (0.1).")
+    ] = None,
     folds: Annotated[
-        int | None, typer.Option("--folds", help="Stratified folds instead of random splits (10 for svm, rbf).", min=2)
+        int | None,
+        typer.Option(
+            "--folds", help="Stratified folds instead of random splits (10 for svm, rbf).", min=2
+        ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Repeat with so many seeds of splits (1), or of clusters and communities (5).", min=1)
+        int | None,
+        typer.Option(
+            "--seeds",
+            help="Repeat with so many seeds of splits (1), or of clusters and communities (5).",
+            min=1,
+        ),
     ] = None,
-    raw: Annotated[Path | None, typer.Option("--raw", help="Node table: probe its feature columns beside the embeddings.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="JSON file for the whole result.")] = None,
+    raw: Annotated[
+        Path | None,
+        typer.Option("--raw", help="Node table: probe its feature columns beside the embeddings."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="JSON file for the whole result.")
+    ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measure what embeddings know: a simple model on frozen rows, its settings chosen without the test labels."""
+    """Measure what embeddings know: a simple model on frozen rows, its settings chosen without the
+    test labels.
+    """
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         plan = _plan(kind, splits, train, val, folds, seeds)
         if out is not None:
@@ -70,11 +117,19 @@ def probe(
         rows = read_embeddings(embeddings)
         table = read_labels(labels, labels=label or (), id_column=id_column, like=rows)
         place = match_rows(rows, table)
-        target = as_target({name: values[place] for name, values in table.columns.items()}, where=table.name)
+        target = as_target(
+            {name: values[place] for name, values in table.columns.items()}, where=table.name
+        )
         _refuse_seen(embeddings, target)
         drawn = _drawn(target, plan)
         representations: dict[str, Any] = {EMBEDDINGS: rows.values[target.kept]}
-        notes = _notes(target, plan, drawn, num_rows=len(place), num_unused=len(table.keys[0].values) - len(place))
+        notes = _notes(
+            target,
+            plan,
+            drawn,
+            num_rows=len(place),
+            num_unused=len(table.keys[0].values) - len(place),
+        )
         if raw is not None:
             features, names = _raw_rows(raw, rows, target, run=embeddings, id_column=id_column)
             representations[RAW] = features[target.kept]
@@ -82,7 +137,12 @@ def probe(
         for note in notes:
             output.note(note)
         measured = _measured(representations, target, plan, drawn)
-        result = _result(measured, target, plan, {"embeddings": str(embeddings), "labels": str(labels), "notes": notes})
+        result = _result(
+            measured,
+            target,
+            plan,
+            {"embeddings": str(embeddings), "labels": str(labels), "notes": notes},
+        )
         _report(output, measured, plan, result)
         if out is not None:
             write_json(out, result)
@@ -109,15 +169,27 @@ class _Plan:
         if self.folds is not None:
             return f"{self.folds} shuffled folds{seeds}"
         test = 1 - self.train - self.val
-        return f"{self.splits} random splits: {self.train:.0%} train, {self.val:.0%} choose, {test:.0%} test{seeds}"
+        return (
+            f"{self.splits} random splits: {self.train:.0%} train, {self.val:.0%} choose,"
+            f" {test:.0%} test{seeds}"
+        )
 
 
-def _plan(kind: str, splits: int | None, train: float | None, val: float | None, folds: int | None, seeds: int | None) -> _Plan:
+def _plan(
+    kind: str,
+    splits: int | None,
+    train: float | None,
+    val: float | None,
+    folds: int | None,
+    seeds: int | None,
+) -> _Plan:
     if kind not in KINDS:
         raise ConfigError(f"--kind must be one of {', '.join(KINDS)}. Got {kind!r}.")
     given = {"--splits": splits, "--train": train, "--val": val, "--folds": folds}
     useless = {
-        **dict.fromkeys(_SEARCHES, ("it needs no training rows", ("--splits", "--train", "--val", "--folds"))),
+        **dict.fromkeys(
+            _SEARCHES, ("it needs no training rows", ("--splits", "--train", "--val", "--folds"))
+        ),
         "svm": ("its settings are chosen in inner folds", ("--splits", "--train", "--val")),
         "rbf": ("its settings are chosen in inner folds", ("--splits", "--train", "--val")),
     }.get(kind)
@@ -125,18 +197,35 @@ def _plan(kind: str, splits: int | None, train: float | None, val: float | None,
         useless = ("every row is tested once and trains otherwise", ("--splits", "--train"))
     wrong = [option for option in (useless[1] if useless else ()) if given[option] is not None]
     if useless and wrong:
-        raise ConfigError(f"Leave out {' and '.join(wrong)}: with --kind {kind}{'' if folds is None else ' and --folds'}, {useless[0]}.")
+        raise ConfigError(
+            f"Leave out {' and '.join(wrong)}: with --kind"
+            f" {kind}{'' if folds is None else ' and --folds'}, {useless[0]}."
+        )
     folds = 10 if kind in _IN_FOLDS and folds is None else folds
     return _Plan(
-        kind, splits or 20, 0.1 if train is None else train, 0.1 if val is None else val, folds, seeds or (5 if kind in _SEARCHES else 1)
+        kind,
+        splits or 20,
+        0.1 if train is None else train,
+        0.1 if val is None else val,
+        folds,
+        seeds or (5 if kind in _SEARCHES else 1),
     )
 
 
-def _notes(target: Target, plan: _Plan, drawn: Sequence[tuple[Split, ...]], *, num_rows: int, num_unused: int) -> list[str]:
+def _notes(
+    target: Target,
+    plan: _Plan,
+    drawn: Sequence[tuple[Split, ...]],
+    *,
+    num_rows: int,
+    num_unused: int,
+) -> list[str]:
     """What a reader of the scores should know about the rows."""
     notes = []
     if len(target.kept) < num_rows:
-        notes.append(f"{num_rows - len(target.kept)} of {num_rows} rows have no label and are left out")
+        notes.append(
+            f"{num_rows - len(target.kept)} of {num_rows} rows have no label and are left out"
+        )
     if plan.kind == "communities":
         empty = [name for name, size in target.sizes.items() if size == 0]
         notes += [f"left out, since they have no member: {', '.join(empty)}"] if empty else []
@@ -145,14 +234,23 @@ def _notes(target: Target, plan: _Plan, drawn: Sequence[tuple[Split, ...]], *, n
     if plan.folds is not None and not target.several:
         few = {name: size for name, size in target.sizes.items() if size < plan.folds}
         if few:
-            shown = ", ".join(f"{name} ({size})" for name, size in list(few.items())[:5]) + (", ..." if len(few) > 5 else "")
-            notes.append(f"{len(few)} class(es) have fewer members than the {plan.folds} folds, so some folds do not test them: {shown}")
+            shown = ", ".join(f"{name} ({size})" for name, size in list(few.items())[:5]) + (
+                ", ..." if len(few) > 5 else ""
+            )
+            notes.append(
+                f"{len(few)} class(es) have fewer members than the {plan.folds} folds, so some"
+                f" folds do not test them: {shown}"
+            )
     num_classes, every = len(target.sizes), [split for splits in drawn for split in splits]
-    lacking = 0 if target.several else sum(len(np.unique(target.values[split.train])) < num_classes for split in every)
+    lacking = (
+        0
+        if target.several
+        else sum(len(np.unique(target.values[split.train])) < num_classes for split in every)
+    )
     if lacking:
         notes.append(
-            f"in {lacking} of {len(every)} splits a class has no training row, so its test rows can only be answered wrong; more rows or a "
-            "larger --train would help"
+            f"in {lacking} of {len(every)} splits a class has no training row, so its test rows can"
+            " only be answered wrong; more rows or a larger --train would help"
         )
     return notes
 
@@ -161,13 +259,17 @@ def _refuse_seen(run: Path, target: Target) -> None:
     """Raise where a label to be probed was a feature of the run in the folder `run`."""
     if not (run / "features.json").is_file():
         return
-    features = {column.name for column in FeatureSpec.from_dict(RunFolder(run).read_json("features.json")).columns}
+    features = {
+        column.name
+        for column in FeatureSpec.from_dict(RunFolder(run).read_json("features.json")).columns
+    }
     for name in target.names:
         if name in features:
             raise InputError(
-                f"The column '{name}' was a feature of the run {run}, so its embeddings have seen what is to be probed and the score would "
-                f"say nothing. Train again with --label {name}, which keeps it out. To measure how much of a feature embeddings keep, give "
-                f"{run / 'embeddings.parquet'} instead of the folder."
+                f"The column '{name}' was a feature of the run {run}, so its embeddings have seen"
+                " what is to be probed and the score would say nothing. Train again with --label"
+                f" {name}, which keeps it out. To measure how much of a feature embeddings keep,"
+                f" give {run / 'embeddings.parquet'} instead of the folder."
             )
 
 
@@ -185,28 +287,42 @@ class _Reading:
 
 
 def _reading(path: Path) -> _Reading:
-    """What the run in a folder was told. Raises `RunFolderError` where its results.json does not say it as a run does."""
+    """What the run in a folder was told. Raises `RunFolderError` where its results.json does not
+    say it as a run does.
+    """
     if not (path / "results.json").is_file():
         return _Reading()
     reading = RunFolder(path).read_json("results.json").get("reading", {})
-    features, label = (reading.get("features"), reading.get("label")) if isinstance(reading, dict) else (reading, reading)
-    listed = features is None or (isinstance(features, list) and all(isinstance(name, str) for name in features))
+    features, label = (
+        (reading.get("features"), reading.get("label"))
+        if isinstance(reading, dict)
+        else (reading, reading)
+    )
+    listed = features is None or (
+        isinstance(features, list) and all(isinstance(name, str) for name in features)
+    )
     if not isinstance(reading, dict) or not listed or not isinstance(label, str | None):
         raise RunFolderError(
-            f"{path / 'results.json'} is damaged: its 'reading' must be an object whose 'features' are null or a list of columns and whose "
-            "'label' is null or a column. Copy the file again, or give embeddings.parquet instead of the folder."
+            f"{path / 'results.json'} is damaged: its 'reading' must be an object whose 'features'"
+            " are null or a list of columns and whose 'label' is null or a column. Copy the file"
+            " again, or give embeddings.parquet instead of the folder."
         )
     return _Reading(None if features is None else tuple(features), label)
 
 
-def _raw_rows(path: Path, rows: Embedded, target: Target, *, run: Path, id_column: str | None) -> tuple[Array, list[str]]:
-    """The feature columns of a node table as `graphlatent train` encodes them, float64 [M, W], and the columns' names.
+def _raw_rows(
+    path: Path, rows: Embedded, target: Target, *, run: Path, id_column: str | None
+) -> tuple[Array, list[str]]:
+    """The feature columns of a node table as `graphlatent train` encodes them, float64 [M, W], and
+    the columns' names.
 
     Neither the labels that are probed nor the label of the run are among them.
     """
     told = _reading(run)
     labels = (*target.names, *(() if told.label is None else (told.label,)))
-    table = read_features(path, leave_out=labels, only=told.features, id_column=id_column, like=rows)
+    table = read_features(
+        path, leave_out=labels, only=told.features, id_column=id_column, like=rows
+    )
     place = match_rows(rows, table)
     parts = []
     for name, values in table.columns.items():
@@ -226,42 +342,73 @@ def _drawn(target: Target, plan: _Plan) -> list[tuple[Split, ...]]:
     """The splits of every seed; () where the probe makes its own folds."""
     if target.several and plan.kind not in ("linear", "knn", "communities"):
         raise ConfigError(
-            f"--kind {plan.kind} needs one class per row, and {len(target.names)} label columns came. Use linear, knn or communities."
+            f"--kind {plan.kind} needs one class per row, and {len(target.names)} label columns"
+            " came. Use linear, knn or communities."
         )
     if plan.kind == "communities" and not target.several:
         raise ConfigError(
-            "--kind communities needs a column of 0 and 1 for each community: give --label several times, or an array [M, K]. "
-            "For one class per row use clusters."
+            "--kind communities needs a column of 0 and 1 for each community: give --label several"
+            " times, or an array [M, K]. For one class per row use clusters."
         )
     if plan.kind not in ("linear", "knn"):
         return [()] * plan.seeds
     num_rows = len(target.values)
     if plan.folds is not None:
         strata = np.zeros(num_rows) if target.several else target.values
-        return [fold_splits(strata, num_folds=plan.folds, val_ratio=plan.val, seed=seed) for seed in range(plan.seeds)]
+        return [
+            fold_splits(strata, num_folds=plan.folds, val_ratio=plan.val, seed=seed)
+            for seed in range(plan.seeds)
+        ]
     return [
-        random_splits(num_rows, num_splits=plan.splits, train_ratio=plan.train, val_ratio=plan.val, seed=seed) for seed in range(plan.seeds)
+        random_splits(
+            num_rows, num_splits=plan.splits, train_ratio=plan.train, val_ratio=plan.val, seed=seed
+        )
+        for seed in range(plan.seeds)
     ]
 
 
-def _measured(representations: Mapping[str, Any], target: Target, plan: _Plan, drawn: Sequence[tuple[Split, ...]]) -> dict[str, Measured]:
+def _measured(
+    representations: Mapping[str, Any],
+    target: Target,
+    plan: _Plan,
+    drawn: Sequence[tuple[Split, ...]],
+) -> dict[str, Measured]:
     """Scores by representation."""
     if plan.kind in _SEARCHES:
-        return {name: _searched(rows, target.values, plan) for name, rows in representations.items()}
+        return {
+            name: _searched(rows, target.values, plan) for name, rows in representations.items()
+        }
     measured = {}
     for name, rows in representations.items():
-        measured[name] = _by_score([_of_seed(rows, target.values, plan, splits, seed) for seed, splits in enumerate(drawn)])
+        measured[name] = _by_score(
+            [_of_seed(rows, target.values, plan, splits, seed) for seed, splits in enumerate(drawn)]
+        )
     if target.several:
         measured[_ZEROS] = _by_score([_all_zeros(target.values, splits) for splits in drawn])
     return measured
 
 
-def _of_seed(rows: Any, labels: Array, plan: _Plan, splits: tuple[Split, ...], seed: int) -> ProbeResult:
+def _of_seed(
+    rows: Any, labels: Array, plan: _Plan, splits: tuple[Split, ...], seed: int
+) -> ProbeResult:
     if plan.kind in _IN_FOLDS:
-        return svm_probe(rows, labels, kernel="rbf" if plan.kind == "rbf" else "linear", num_folds=plan.folds or 10, seed=seed)
-    refit = plan.folds is not None  # as cross-validation does: fitted once more on all but the test fold
+        return svm_probe(
+            rows,
+            labels,
+            kernel="rbf" if plan.kind == "rbf" else "linear",
+            num_folds=plan.folds or 10,
+            seed=seed,
+        )
+    # As cross-validation does: fitted once more on all but the test fold
+    refit = plan.folds is not None
     if plan.kind == "knn":
-        return knn_probe(rows, labels, splits=splits, score="micro-F1" if labels.ndim == 2 else "accuracy", refit=refit)
+        return knn_probe(
+            rows,
+            labels,
+            splits=splits,
+            score="micro-F1" if labels.ndim == 2 else "accuracy",
+            refit=refit,
+        )
     return linear_probe(rows, labels, splits=splits, refit=refit)
 
 
@@ -269,7 +416,12 @@ def _all_zeros(labels: Array, splits: tuple[Split, ...]) -> ProbeResult:
     """What somebody gets who answers no label at all."""
     protocol = Protocol(labels, splits, metric="micro-F1")
     return protocol.final(
-        protocol.choose(lambda part: Answer(Choice("", {}, math.nan), np.zeros((len(part.test), labels.shape[1]), dtype=np.int64))),
+        protocol.choose(
+            lambda part: Answer(
+                Choice("", {}, math.nan),
+                np.zeros((len(part.test), labels.shape[1]), dtype=np.int64),
+            )
+        ),
         selection="Nothing was chosen: every answer is 0.",
     )
 
@@ -279,25 +431,42 @@ def _searched(rows: Any, labels: Array, plan: _Plan) -> Measured:
     seeds, about = range(plan.seeds), Choice("", {"method": _SEARCHES[plan.kind]}, math.nan)
     if plan.kind == "communities":
         overlapping = community_probe(rows, labels, seeds=seeds)
-        scores, said = {"NMI": overlapping.nmi, "F1": overlapping.f1, "omega": overlapping.omega}, overlapping.selection
+        scores, said = (
+            {
+                "NMI": overlapping.nmi,
+                "F1": overlapping.f1,
+                "omega": overlapping.omega,
+            },
+            overlapping.selection,
+        )
     else:
-        found = cluster_probe(rows, labels, method="spectral" if plan.kind == "spectral" else "kmeans", seeds=seeds)
+        found = cluster_probe(
+            rows, labels, method="spectral" if plan.kind == "spectral" else "kmeans", seeds=seeds
+        )
         scores, said = {"NMI": found.nmi, "ARI": found.ari, "ACC": found.acc}, found.selection
-    return {name: [ProbeResult((value,), (about,), said, name) for value in values] for name, values in scores.items()}
+    return {
+        name: [ProbeResult((value,), (about,), said, name) for value in values]
+        for name, values in scores.items()
+    }
 
 
 def _by_score(results: Sequence[ProbeResult]) -> Measured:
     """The same answers under their own score first, then under the others."""
     found = {results[0].metric: list(results)}
     for name in results[0].others:
-        found[name] = [replace(result, scores=result.others[name], metric=name, others={}) for result in results]
+        found[name] = [
+            replace(result, scores=result.others[name], metric=name, others={})
+            for result in results
+        ]
     return found
 
 
 # --- telling ---
 
 
-def _result(measured: Mapping[str, Measured], target: Target, plan: _Plan, about: dict[str, Any]) -> dict[str, Any]:
+def _result(
+    measured: Mapping[str, Measured], target: Target, plan: _Plan, about: dict[str, Any]
+) -> dict[str, Any]:
     first = next(iter(measured[EMBEDDINGS].values()))[0]
     return {
         **about,
@@ -312,7 +481,9 @@ def _result(measured: Mapping[str, Measured], target: Target, plan: _Plan, about
     }
 
 
-def _report(output: Output, measured: Mapping[str, Measured], plan: _Plan, result: dict[str, Any]) -> None:
+def _report(
+    output: Output, measured: Mapping[str, Measured], plan: _Plan, result: dict[str, Any]
+) -> None:
     show(output, f"{plan.kind} probe of {result['rows']:,} rows, in %", measured)
     output.say(f"Measured on {plan.words}.")
     output.say(f"How it was selected: {result['selection']}")

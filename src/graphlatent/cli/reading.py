@@ -9,24 +9,51 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from graphlatent.data.graph import GraphData
-from graphlatent.data.inputs import read_graphs
-from graphlatent.data.tables import TableOptions
+from graphlatent.data.readers.read import read_graphs
+from graphlatent.data.readers.tables import TableOptions
 
 Input: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="INPUT", help="Edge table (.csv .tsv .parquet, or .csv.gz), .graphml, .npz, TU folder, or a data set's name."),
+    typer.Argument(
+        metavar="INPUT",
+        help=(
+            "Edge table (.csv .tsv .parquet, or .csv.gz), .graphml, .npz, TU folder, or a data"
+            " set's name."
+        ),
+    ),
 ]
-Nodes: TypeAlias = Annotated[Path | None, typer.Option("--nodes", help="Node table with ids and feature columns.")]
-Source: TypeAlias = Annotated[str | None, typer.Option("--source", help="Edge table: column of the edge's start ('source').")]
-Target: TypeAlias = Annotated[str | None, typer.Option("--target", help="Edge table: column of the edge's end ('target').")]
-Weight: TypeAlias = Annotated[str | None, typer.Option("--weight", help="Edge table: column of weights ('weight', if there).")]
-Id: TypeAlias = Annotated[str | None, typer.Option("--id", help="Node table: column of ids ('id').")]
+Nodes: TypeAlias = Annotated[
+    Path | None, typer.Option("--nodes", help="Node table with ids and feature columns.")
+]
+Source: TypeAlias = Annotated[
+    str | None, typer.Option("--source", help="Edge table: column of the edge's start ('source').")
+]
+Target: TypeAlias = Annotated[
+    str | None, typer.Option("--target", help="Edge table: column of the edge's end ('target').")
+]
+Weight: TypeAlias = Annotated[
+    str | None, typer.Option("--weight", help="Edge table: column of weights ('weight', if there).")
+]
+Id: TypeAlias = Annotated[
+    str | None, typer.Option("--id", help="Node table: column of ids ('id').")
+]
 GraphColumn: TypeAlias = Annotated[
-    str | None, typer.Option("--graph-column", help="Both tables: column that says which graph a row is of ('graph', if there).")
+    str | None,
+    typer.Option(
+        "--graph-column",
+        help="Both tables: column that says which graph a row is of ('graph', if there).",
+    ),
 ]
-Label: TypeAlias = Annotated[str | None, typer.Option("--label", help="Node table: a column of labels, kept out of the features.")]
+Label: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--label", help="Node table: a column of labels, kept out of the features."),
+]
 FeatureNames: TypeAlias = Annotated[
-    str | None, typer.Option("--features", help="Node table: feature columns, separated by commas (all but ids and labels).")
+    str | None,
+    typer.Option(
+        "--features",
+        help="Node table: feature columns, separated by commas (all but ids and labels).",
+    ),
 ]
 
 
@@ -41,13 +68,30 @@ def table_options(
     *,
     before: TableOptions | None = None,
 ) -> TableOptions:
-    """The column names given on the command line; what was not given is as `before`, or else the default."""
-    names = None if features is None else tuple(name.strip() for name in features.split(",") if name.strip())
-    given = {"source": source, "target": target, "weight": weight, "id": node_id, "graph": graph, "label": label, "features": names}
-    return replace(before or TableOptions(), **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+    """The column names given on the command line; what was not given is as `before`, or else the
+    default.
+    """
+    names = (
+        None
+        if features is None
+        else tuple(name.strip() for name in features.split(",") if name.strip())
+    )
+    given = {
+        "source": source,
+        "target": target,
+        "weight": weight,
+        "id": node_id,
+        "graph": graph,
+        "label": label,
+        "features": names,
+    }
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return replace(before or TableOptions(), **chosen)
 
 
-def read_input(source: str, nodes: Path | None, options: TableOptions, *, symmetrize: bool) -> GraphData:
+def read_input(
+    source: str, nodes: Path | None, options: TableOptions, *, symmetrize: bool
+) -> GraphData:
     """The graphs of a command's input."""
     return read_graphs(source, nodes=nodes, symmetrize=symmetrize, options=options)
 
@@ -79,5 +123,9 @@ def describe_features(graph: GraphData) -> str:
         return f"{len(names)} columns: {listed}"
     if graph.x is None:
         return "none (node degrees will be used)"
-    kind = "dense" if not hasattr(graph.x, "nnz") else f"sparse, {graph.x.nnz / max(graph.x.shape[0] * graph.x.shape[1], 1):.2%} filled"
+    kind = (
+        "dense"
+        if not hasattr(graph.x, "nnz")
+        else f"sparse, {graph.x.nnz / max(graph.x.shape[0] * graph.x.shape[1], 1):.2%} filled"
+    )
     return f"{graph.x.shape[1]} ({kind})"

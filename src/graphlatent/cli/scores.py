@@ -1,4 +1,6 @@
-"""Scores of several representations, seed by seed: summed up, told as a table, and written as JSON."""
+"""Scores of several representations, seed by seed: summed up, told as a table, and written as
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,13 @@ _COLUMNS = ("probe", "mean", "std over\nsplits", "std over\nseeds", "95 % interv
 
 
 def summaries(measured: Mapping[str, Measured]) -> dict[str, dict[str, Summary]]:
-    """By representation and score; the paired difference of embeddings and each other one that is compared with them comes last."""
-    found = {name: {score: summarize(results) for score, results in scores.items()} for name, scores in measured.items()}
+    """By representation and score; the paired difference of embeddings and each other one that is
+    compared with them comes last.
+    """
+    found = {
+        name: {score: summarize(results) for score, results in scores.items()}
+        for name, scores in measured.items()
+    }
     others = [name for name in measured if name in _COMPARED]
     for other in others:
         ours, theirs = measured[EMBEDDINGS], measured[other]
@@ -31,8 +38,14 @@ def summaries(measured: Mapping[str, Measured]) -> dict[str, dict[str, Summary]]
 
 def scores_json(measured: Mapping[str, Measured]) -> dict[str, Any]:
     """Summaries and all results, in plain values."""
-    summed = {name: {score: {**asdict(s), "n": s.n} for score, s in scores.items()} for name, scores in summaries(measured).items()}
-    results = {name: {score: [r.to_dict() for r in of] for score, of in scores.items()} for name, scores in measured.items()}
+    summed = {
+        name: {score: {**asdict(s), "n": s.n} for score, s in scores.items()}
+        for name, scores in summaries(measured).items()
+    }
+    results = {
+        name: {score: [r.to_dict() for r in of] for score, of in scores.items()}
+        for name, scores in measured.items()
+    }
     value: dict[str, Any] = plain({"summary": summed, "results": results})
     return value
 
@@ -55,7 +68,19 @@ def show(output: Output, title: str, measured: Mapping[str, Measured]) -> None:
     lines = []
     for name, scores in summaries(measured).items():
         for score, s in scores.items():
-            low, high = (s.low, s.high) if name not in measured else (max(s.low, -1.0), min(s.high, 1.0))  # no score is above 1
+            # No score is above 1
+            low, high = (
+                (s.low, s.high) if name not in measured else (max(s.low, -1.0), min(s.high, 1.0))
+            )
             interval = "-" if math.isnan(s.low) else f"{percent(low)} to {percent(high)}"
-            lines.append([f"{name}: {score}", percent(s.mean), percent(s.std_splits), percent(s.std_seeds), interval, str(s.n)])
+            lines.append(
+                [
+                    f"{name}: {score}",
+                    percent(s.mean),
+                    percent(s.std_splits),
+                    percent(s.std_seeds),
+                    interval,
+                    str(s.n),
+                ]
+            )
     output.table(title, list(_COLUMNS), lines)

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import typer
 
-from graphlatent.atomic import refuse_existing, write_json
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
 from graphlatent.cli.reading import (
     FeatureNames,
@@ -31,25 +30,41 @@ from graphlatent.cli.reading import (
 )
 from graphlatent.config import from_mapping, parse_value, settings_class
 from graphlatent.data.datasets import find_dataset
-from graphlatent.data.tables import TableOptions
+from graphlatent.data.readers.tables import TableOptions
 from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
 from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
+from graphlatent.io.atomic import refuse_existing, write_json
+from graphlatent.io.runfolder import RunFolder, read_toml
 from graphlatent.training.loop import Hooks
 from graphlatent.training.progress import training_bar
-from graphlatent.training.runfolder import RunFolder, read_toml
 
-ESTIMATORS: dict[str, type[NodeLaGraph] | type[GraphLaGraph]] = {"node": NodeLaGraph, "graph": GraphLaGraph}
+ESTIMATORS: dict[str, type[NodeLaGraph] | type[GraphLaGraph]] = {
+    "node": NodeLaGraph,
+    "graph": GraphLaGraph,
+}
 
 
 def train(
     source: Input,
     out: Annotated[Path, typer.Option("--out", help="The run folder to write.")],
-    level: Annotated[str | None, typer.Option("--level", help="'node' or 'graph': what gets an embedding (node).")] = None,
+    level: Annotated[
+        str | None,
+        typer.Option("--level", help="'node' or 'graph': what gets an embedding (node)."),
+    ] = None,
     nodes: Nodes = None,
-    config: Annotated[Path | None, typer.Option("--config", help="Settings as TOML; a run's config.toml will do.")] = None,
-    assignments: Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; see 'graphlatent settings'.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")] = False,
-    save_every: Annotated[float, typer.Option("--save-every", help="Seconds between checkpoints.", min=0)] = 30.0,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Settings as TOML; a run's config.toml will do.")
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting, key=value; see 'graphlatent settings'."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")
+    ] = False,
+    save_every: Annotated[
+        float, typer.Option("--save-every", help="Seconds between checkpoints.", min=0)
+    ] = 30.0,
     overwrite: Overwrite = False,
     source_column: Source = None,
     target_column: Target = None,
@@ -65,7 +80,9 @@ def train(
     """Learn embeddings without labels and save model, history and embeddings in a run folder."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         run = RunFolder(out, replace=overwrite)
-        options = table_options(source_column, target_column, weight_column, id_column, graph_column, label, features)
+        options = table_options(
+            source_column, target_column, weight_column, id_column, graph_column, label, features
+        )
         if resume:
             _check_resumable(run)
         else:
@@ -76,21 +93,34 @@ def train(
         graph = read_input(source, nodes, options, symmetrize=estimator.symmetrize)
         output.note(_summary(about_graph(graph), estimator))
         began = time.monotonic()
-        with _interruptible() as stop, training_bar(estimator, hooks=_hooks(run, save_every, stop)) as hooks:
+        with (
+            _interruptible() as stop,
+            training_bar(estimator, hooks=_hooks(run, save_every, stop)) as hooks,
+        ):
             try:
                 estimator.fit(graph, run=run, hooks=hooks)
             except TrainingInterrupted as interruption:
-                raise TrainingInterrupted(f"{interruption} Saved. Go on with the same command and --resume.") from None
+                raise TrainingInterrupted(
+                    f"{interruption} Saved. Go on with the same command and --resume."
+                ) from None
         seconds = time.monotonic() - began
         embeddings = estimator.embed(graph)
         embeddings.save(out / "embeddings.parquet", overwrite=True)
-        result = _result(estimator, graph_facts=about_graph(graph), seconds=seconds, out=out, options=options)
+        result = _result(
+            estimator, graph_facts=about_graph(graph), seconds=seconds, out=out, options=options
+        )
         write_json(out / "results.json", result)
         _report(output, result)
 
 
 def _estimator(
-    run: RunFolder, source: str, level: str | None, config: Path | None, assignments: list[str], *, resume: bool
+    run: RunFolder,
+    source: str,
+    level: str | None,
+    config: Path | None,
+    assignments: list[str],
+    *,
+    resume: bool,
 ) -> LaGraphEstimator:
     values: dict[str, Any] = {}
     if resume:
@@ -104,40 +134,61 @@ def _estimator(
     return make_estimator(level, values, assignments, where=str(config or "--set"))
 
 
-def make_estimator(level: str, values: dict[str, Any], assignments: list[str], *, where: str) -> LaGraphEstimator:
+def make_estimator(
+    level: str, values: dict[str, Any], assignments: list[str], *, where: str
+) -> LaGraphEstimator:
     """An estimator of the settings in a file, then of those given by --set.
 
     Raises:
-        ConfigError: where a setting is unknown or out of range, or the encoder is one that only Python knows.
+        ConfigError: where a setting is unknown or out of range, or the encoder is one that only
+            Python knows.
     """
     cls = settings_class(level)
     values = {**values, **dict(parse_value(cls, text) for text in assignments)}
     if str(values.get("encoder", "")).startswith("custom:"):
-        raise ConfigError("This run was trained with your own encoder; go on with it from Python: fit(graph, run=RunFolder(path)).")
+        raise ConfigError(
+            "This run was trained with your own encoder; go on with it from Python: fit(graph,"
+            " run=RunFolder(path))."
+        )
     return from_mapping(ESTIMATORS[level], values, where=where)
 
 
 def _agreeing_level(run: RunFolder, level: str | None) -> tuple[str, dict[str, Any]]:
     old, values = run.read_settings()
     if level is not None and level != old:
-        raise ConfigError(f"{run.path} is a {old}-level run; --level {level} does not fit. Leave --level out, or use another --out.")
+        raise ConfigError(
+            f"{run.path} is a {old}-level run; --level {level} does not fit. Leave --level out, or"
+            " use another --out."
+        )
     return old, values
 
 
 def _check_free(run: RunFolder, *, overwrite: bool) -> None:
     refuse_existing(run.path, overwrite=overwrite)
-    if run.path.is_dir() and any(run.path.iterdir()) and not run.started and not (run.path / "manifest.json").exists():
-        raise OutputError(f"{run.path} is not a run folder, so it is not replaced. Choose another --out.")
+    if (
+        run.path.is_dir()
+        and any(run.path.iterdir())
+        and not run.started
+        and not (run.path / "manifest.json").exists()
+    ):
+        raise OutputError(
+            f"{run.path} is not a run folder, so it is not replaced. Choose another --out."
+        )
 
 
 def _check_resumable(run: RunFolder) -> None:
     if run.replace:
-        raise ConfigError("--resume goes on with a run and --overwrite replaces it. Give one of them.")
+        raise ConfigError(
+            "--resume goes on with a run and --overwrite replaces it. Give one of them."
+        )
     if not run.started:
-        raise ConfigError(f"There is no run to resume in {run.path}. Leave out --resume to start one.")
+        raise ConfigError(
+            f"There is no run to resume in {run.path}. Leave out --resume to start one."
+        )
     if run.complete:
         raise ConfigError(
-            f"The run in {run.path} is complete; there is nothing to resume. Its embeddings: graphlatent embed {run.path} INPUT --out FILE."
+            f"The run in {run.path} is complete; there is nothing to resume. Its embeddings:"
+            f" graphlatent embed {run.path} INPUT --out FILE."
         )
 
 
@@ -157,7 +208,7 @@ def _interruptible() -> Iterator[threading.Event]:
     """An event that Ctrl-C sets; a second Ctrl-C interrupts at once."""
     stop = threading.Event()
 
-    def on_signal(number: int, frame: object) -> None:  # noqa: ARG001 - the signature of signal handlers
+    def on_signal(number: int, frame: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
@@ -172,12 +223,18 @@ def _interruptible() -> Iterator[threading.Event]:
 def _summary(facts: dict[str, Any], estimator: LaGraphEstimator) -> str:
     graphs = "1 graph" if facts["graphs"] == 1 else f"{facts['graphs']:,} graphs"
     return (
-        f"{graphs}, {facts['nodes']:,} nodes, {facts['edges']:,} directed edges, features: {facts['features']}; {estimator.epochs} epochs"
+        f"{graphs}, {facts['nodes']:,} nodes, {facts['edges']:,} directed edges, features:"
+        f" {facts['features']}; {estimator.epochs} epochs"
     )
 
 
 def _result(
-    estimator: LaGraphEstimator, *, graph_facts: dict[str, Any], seconds: float, out: Path, options: TableOptions
+    estimator: LaGraphEstimator,
+    *,
+    graph_facts: dict[str, Any],
+    seconds: float,
+    out: Path,
+    options: TableOptions,
 ) -> dict[str, Any]:
     history = estimator.history_
     return {
@@ -191,7 +248,10 @@ def _result(
         "seconds": round(seconds, 3),
         "run": str(out),
         "embeddings": str(out / "embeddings.parquet"),
-        "reading": {**vars(options), "features": None if options.features is None else list(options.features)},
+        "reading": {
+            **vars(options),
+            "features": None if options.features is None else list(options.features),
+        },
     }
 
 

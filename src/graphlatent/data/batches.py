@@ -1,8 +1,9 @@
 """What one training step sees, and the three ways to cut a training set into such steps.
 
-`Batch` is the one contract: a full graph, an induced subgraph, a pile of small graphs. A source of batches first makes a
-*plan* for an epoch (which nodes or graphs go into which step; all randomness is here) and then cuts one step at a time,
-so that an interrupted epoch can be taken up at any step. Legend: N nodes, E edges, F features, B graphs.
+`Batch` is the one contract: a full graph, an induced subgraph, a pile of small graphs. A source of
+batches first makes a *plan* for an epoch (which nodes or graphs go into which step; all randomness
+is here) and then cuts one step at a time, so that an interrupted epoch can be taken up at any step.
+Legend: N nodes, E edges, F features, B graphs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from graphlatent.data.graph import GraphData
-from graphlatent.data.sparse import SparseMatrix, take_rows
+from graphlatent.ops.sparse import SparseMatrix, take_rows
 
 _ROWS_AT_ONCE = 8192
 
@@ -44,7 +45,9 @@ class EdgeList:
 
 
 Structure: TypeAlias = SparseMatrix | EdgeList
-"""What an encoder multiplies with: a prepared matrix (built-in encoders) or plain edges (the user's own)."""
+"""What an encoder multiplies with: a prepared matrix (built-in encoders) or plain edges (the user's
+own).
+"""
 
 Prepare: TypeAlias = Callable[[EdgeList], Structure]
 
@@ -78,12 +81,15 @@ class Batch:
         node_id: row of each node in the training set, int64 [N].
         counts: rows that may be masked and counted, bool [N]; None means all.
         row_energy: ||x_v||^2 of each row, [N], where it was made ahead (`with_constants`).
-        propagated: structure @ x, [N, F], where it was made ahead; on a GPU with columns of zeros up to a multiple of 8.
+        propagated: structure @ x, [N, F], where it was made ahead; on a GPU with columns of zeros
+            up to a multiple of 8.
         aligned: x with such columns, where x is a view of it.
         column_sum: sum of all rows of x, [F], where it was made ahead.
         sizes: counted nodes of each graph, int64 [B], where they were counted ahead.
-        masked_places: which places of a random order of the nodes, graph by graph, are masked, int64 [R] (masking.with_places).
-        padding: what is real, where rows were added to make shapes equal (data/padded.py); their graph is B, which is none.
+        masked_places: which places of a random order of the nodes, graph by graph, are masked,
+            int64 [R] (masking.with_places).
+        padding: what is real, where rows were added to make shapes equal (data/padded.py); their
+            graph is B, which is none.
     """
 
     x: Tensor | SparseMatrix
@@ -129,7 +135,9 @@ class BatchSource(Protocol):
         """The batch of one step of a plan."""
 
     def kind(self, index: Tensor) -> int | None:
-        """What a step must share with another so that both have the same shapes; None where shapes are free."""
+        """What a step must share with another so that both have the same shapes; None where shapes
+        are free.
+        """
 
     def cut(self, index: Tensor, kind: int) -> Batch:
         """`take` for steps of one kind, with `index` on the device and without waiting for it."""
@@ -140,37 +148,59 @@ def edge_list(graph: GraphData) -> EdgeList:
     return EdgeList(graph.edge_index, graph.edge_weight, graph.num_nodes, graph.undirected)
 
 
-def full_batch(graph: GraphData, *, prepare: Prepare, device: torch.device, dtype: torch.dtype = torch.float32) -> Batch:
+def full_batch(
+    graph: GraphData, *, prepare: Prepare, device: torch.device, dtype: torch.dtype = torch.float32
+) -> Batch:
     """All graphs of `graph` as one batch. Features must be encoded."""
     if graph.x is None:
         raise ValueError("encode the features of the graph before batching it")
     structure = prepare(edge_list(graph)).to(device, dtype)
     x = graph.x.to(device=device, dtype=dtype)
-    return Batch(x, structure, graph.graph_of_node.to(device), graph.num_graphs, torch.arange(graph.num_nodes, device=device))
+    return Batch(
+        x,
+        structure,
+        graph.graph_of_node.to(device),
+        graph.num_graphs,
+        torch.arange(graph.num_nodes, device=device),
+    )
 
 
 def with_constants(batch: Batch, *, dtype: torch.dtype | None = None) -> Batch:
-    """The batch with what no step changes: sums over rows and columns of x and, for dense features, their first propagation.
+    """The batch with what no step changes: sums over rows and columns of x and, for dense features,
+    their first propagation.
 
-    The propagation is kept as `dtype` and, on a GPU, with columns of zeros up to a multiple of 8, which its fast products ask for.
+    The propagation is kept as `dtype` and, on a GPU, with columns of zeros up to a multiple of 8,
+    which its fast products ask for.
     """
     x, structure, energy = batch.x, batch.structure, _row_energy(batch.x)
     if isinstance(x, SparseMatrix):
         total = torch.zeros(x.shape[1], dtype=x.dtype, device=x.device).index_add(0, x.col, x.value)
     else:
         total = x.sum(0)
-    aligned = functional.pad(x, (0, -x.shape[1] % 8)) if isinstance(x, Tensor) and x.is_cuda else None
+    aligned = (
+        functional.pad(x, (0, -x.shape[1] % 8)) if isinstance(x, Tensor) and x.is_cuda else None
+    )
     x = x if aligned is None else aligned[:, : x.shape[1]]
     propagated = None
     if isinstance(structure, SparseMatrix) and isinstance(x, Tensor):
         propagated = structure.multiply(x if aligned is None else aligned).to(dtype or x.dtype)
-    return replace(batch, x=x, aligned=aligned, row_energy=energy, column_sum=total, propagated=propagated, sizes=batch.graph_size)
+    return replace(
+        batch,
+        x=x,
+        aligned=aligned,
+        row_energy=energy,
+        column_sum=total,
+        propagated=propagated,
+        sizes=batch.graph_size,
+    )
 
 
 def _row_energy(x: Tensor | SparseMatrix) -> Tensor:
     """||x_v||^2 of each row, [N]; no second copy of x is made."""
     if isinstance(x, SparseMatrix):
-        return torch.zeros(x.shape[0], dtype=x.dtype, device=x.device).index_add(0, x.row, x.value.square())
+        return torch.zeros(x.shape[0], dtype=x.dtype, device=x.device).index_add(
+            0, x.row, x.value.square()
+        )
     return torch.cat([part.square().sum(1) for part in torch.split(x, _ROWS_AT_ONCE)])
 
 
@@ -180,19 +210,19 @@ class FullBatches:
     def __init__(self, batch: Batch, *, steps_per_epoch: int = 1) -> None:
         self.batch, self.steps_per_epoch = batch, steps_per_epoch
 
-    def plan(self, generator: torch.Generator) -> Sequence[Tensor]:  # noqa: ARG002 - nothing is drawn
+    def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
         """The same step, `steps_per_epoch` times."""
         return [self.batch.node_id[:0]] * self.steps_per_epoch
 
-    def kind(self, index: Tensor) -> int:  # noqa: ARG002 - there is only one
+    def kind(self, index: Tensor) -> int:
         """Always the same."""
         return 0
 
-    def cut(self, index: Tensor, kind: int) -> Batch:  # noqa: ARG002 - always everything
+    def cut(self, index: Tensor, kind: int) -> Batch:
         """The whole batch."""
         return self.batch
 
-    def take(self, index: Tensor) -> Batch:  # noqa: ARG002 - always everything
+    def take(self, index: Tensor) -> Batch:
         """The whole batch."""
         return self.batch
 
@@ -203,7 +233,7 @@ class FreeShapes:
     def kind(self, index: Tensor) -> None:
         """None: shapes are free."""
 
-    def cut(self, index: Tensor, kind: int) -> Batch:  # noqa: ARG002
+    def cut(self, index: Tensor, kind: int) -> Batch:
         """Never asked for: there is no kind."""
         raise TypeError("steps whose shapes are free are taken one by one")
 
@@ -212,7 +242,14 @@ class NodeBatches(FreeShapes):
     """A random subset of nodes and the subgraph it induces, each step (the paper's Table 3)."""
 
     def __init__(
-        self, graph: GraphData, *, nodes_per_step: int, steps_per_epoch: int, prepare: Prepare, device: torch.device, dtype: torch.dtype
+        self,
+        graph: GraphData,
+        *,
+        nodes_per_step: int,
+        steps_per_epoch: int,
+        prepare: Prepare,
+        device: torch.device,
+        dtype: torch.dtype,
     ) -> None:
         whole = full_batch(graph, prepare=_plain_edges, device=device, dtype=dtype)
         self.everything = replace(whole, row_energy=_row_energy(whole.x))
@@ -223,16 +260,23 @@ class NodeBatches(FreeShapes):
         assert isinstance(edges, EdgeList)
         self.edges = edges
         self.crow = torch.zeros(graph.num_nodes + 1, dtype=torch.int64, device=device)
-        self.crow[1:] = torch.cumsum(torch.bincount(edges.edge_index[0], minlength=graph.num_nodes), 0)
+        self.crow[1:] = torch.cumsum(
+            torch.bincount(edges.edge_index[0], minlength=graph.num_nodes), 0
+        )
 
     def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
         """For each step, its nodes, drawn without replacement, in ascending order."""
         num_nodes, device = self.everything.num_nodes, self.crow.device
-        draws = (torch.randperm(num_nodes, generator=generator)[: self.nodes_per_step] for _ in range(self.steps_per_epoch))
+        draws = (
+            torch.randperm(num_nodes, generator=generator)[: self.nodes_per_step]
+            for _ in range(self.steps_per_epoch)
+        )
         return [torch.sort(d).values.to(device) for d in draws]
 
     def take(self, index: Tensor) -> Batch:
-        """The subgraph induced by the nodes `index` (ascending); the graphs it cuts through stay apart."""
+        """The subgraph induced by the nodes `index` (ascending); the graphs it cuts through stay
+        apart.
+        """
         edges = self.edges
         position = torch.full((edges.num_nodes,), -1, dtype=torch.int64, device=index.device)
         position[index] = torch.arange(index.numel(), device=index.device)
@@ -241,11 +285,20 @@ class NodeBatches(FreeShapes):
         inside = position[target] >= 0
         edge_index = torch.stack([position[source[inside]], position[target[inside]]])
         weight = None if edges.edge_weight is None else edges.edge_weight[pick[inside]]
-        structure = self.prepare(EdgeList(edge_index, weight, index.numel(), edges.undirected)).to(index.device, self.everything.x.dtype)
+        structure = self.prepare(EdgeList(edge_index, weight, index.numel(), edges.undirected)).to(
+            index.device, self.everything.x.dtype
+        )
         present, graph_id = torch.unique(self.everything.graph_id[index], return_inverse=True)
         energy = self.everything.row_energy
         assert energy is not None
-        return Batch(take_rows(self.everything.x, index), structure, graph_id, present.numel(), index, row_energy=energy[index])
+        return Batch(
+            take_rows(self.everything.x, index),
+            structure,
+            graph_id,
+            present.numel(),
+            index,
+            row_energy=energy[index],
+        )
 
 
 class GraphBatches(FreeShapes):
@@ -268,9 +321,12 @@ class GraphBatches(FreeShapes):
         """The graphs `index` side by side, in that order."""
         size = torch.diff(self.ptr)[index]
         nodes = ranges(self.ptr[index], self.ptr[index + 1])
-        graph_id = torch.repeat_interleave(torch.arange(index.numel(), device=index.device), size, output_size=nodes.numel())
+        graph_id = torch.repeat_interleave(
+            torch.arange(index.numel(), device=index.device), size, output_size=nodes.numel()
+        )
         start = torch.cumsum(size, 0) - size
-        shift = start - self.ptr[index]  # what turns a node's old number into its new one, per graph
+        # What turns a node's old number into its new one, per graph
+        shift = start - self.ptr[index]
         structure = self.everything.structure
         if isinstance(structure, SparseMatrix):
             cut: Structure = _moved(structure.rows(nodes), shift[graph_id], structure.symmetric)
@@ -285,7 +341,8 @@ class GraphBatches(FreeShapes):
             nodes,
             sizes=size,
             row_energy=None if energy is None else energy[nodes],
-            propagated=None if propagated is None else propagated.index_select(0, nodes),  # graphs are whole, so rows stay what they are
+            # Graphs are whole, so rows stay what they are
+            propagated=None if propagated is None else propagated.index_select(0, nodes),
         )
 
     def _edges(self, edges: EdgeList, index: Tensor, shift: Tensor, num_nodes: int) -> EdgeList:
@@ -309,5 +366,9 @@ def ranges(begin: Tensor, end: Tensor) -> Tensor:
 
 def _moved(rows: SparseMatrix, shift_of_row: Tensor, symmetric: bool) -> SparseMatrix:
     """A slice of a block-diagonal matrix, its columns renumbered to the slice."""
-    col = rows.col + torch.repeat_interleave(shift_of_row, torch.diff(rows.crow), output_size=rows.nnz)
-    return SparseMatrix(rows.crow, col.to(rows.crow.dtype), rows.value, (rows.shape[0], rows.shape[0]), symmetric)
+    col = rows.col + torch.repeat_interleave(
+        shift_of_row, torch.diff(rows.crow), output_size=rows.nnz
+    )
+    return SparseMatrix(
+        rows.crow, col.to(rows.crow.dtype), rows.value, (rows.shape[0], rows.shape[0]), symmetric
+    )

@@ -1,7 +1,8 @@
-"""One named column of node features and how it becomes numbers: decided at fit time, applied to every graph alike.
+"""One named column of node features and how it becomes numbers: decided at fit time, applied to
+every graph alike.
 
-Numbers are standardised, truth values become 0 or 1, text becomes one-hot over the values seen at fit time.
-Legend: N nodes.
+Numbers are standardised, truth values become 0 or 1, text becomes one-hot over the values seen at
+fit time. Legend: N nodes.
 """
 
 from __future__ import annotations
@@ -55,11 +56,19 @@ class ColumnSpec:
         if not isinstance(self.name, str):
             raise InputError(f"{where}: the name must be text.")
         if self.kind not in get_args(ColumnKind):
-            raise InputError(f"{where}: kind must be one of {get_args(ColumnKind)}. Got {self.kind!r}.")
+            raise InputError(
+                f"{where}: kind must be one of {get_args(ColumnKind)}. Got {self.kind!r}."
+            )
         if (self.kind == "categorical") != bool(self.categories):
-            raise InputError(f"{where}: kind '{self.kind}' does not go with categories {self.categories!r}.")
-        if not all(isinstance(c, str) for c in self.categories) or list(self.categories) != sorted(set(self.categories)):
-            raise InputError(f"{where}: categories must be text, sorted, each once. Got {self.categories!r}.")
+            raise InputError(
+                f"{where}: kind '{self.kind}' does not go with categories {self.categories!r}."
+            )
+        if not all(isinstance(c, str) for c in self.categories) or list(self.categories) != sorted(
+            set(self.categories)
+        ):
+            raise InputError(
+                f"{where}: categories must be text, sorted, each once. Got {self.categories!r}."
+            )
         if not _is_finite(self.mean):
             raise InputError(f"{where}: mean must be a finite number. Got {self.mean!r}.")
         if not _is_finite(self.scale) or self.scale <= 0:
@@ -73,25 +82,43 @@ class ColumnSpec:
     @property
     def names(self) -> list[str]:
         """A name for each of those features."""
-        return [f"{self.name}={c}" for c in self.categories] if self.kind == "categorical" else [self.name]
+        return (
+            [f"{self.name}={c}" for c in self.categories]
+            if self.kind == "categorical"
+            else [self.name]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The spec as plain values that JSON can hold; `from_dict` reads it back."""
-        return {"name": self.name, "kind": self.kind, "categories": list(self.categories), "mean": self.mean, "scale": self.scale}
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "categories": list(self.categories),
+            "mean": self.mean,
+            "scale": self.scale,
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ColumnSpec:
         """The spec out of what `to_dict` wrote. Raises `InputError` where that is not one."""
         allowed = {f.name for f in fields(cls)}
         if not isinstance(values, Mapping) or not {"name", "kind"} <= set(values) <= allowed:
-            raise InputError(f"Feature spec: a column needs 'name' and 'kind', and keys out of {sorted(allowed)}. Got {values!r}.")
+            raise InputError(
+                "Feature spec: a column needs 'name' and 'kind', and keys out of"
+                f" {sorted(allowed)}. Got {values!r}."
+            )
         categories = values.get("categories", ())
         if not isinstance(categories, list | tuple):
-            raise InputError(f"Feature spec, column {values['name']!r}: categories must be a list. Got {categories!r}.")
+            raise InputError(
+                f"Feature spec, column {values['name']!r}: categories must be a list. Got"
+                f" {categories!r}."
+            )
         return cls(**{**values, "categories": tuple(categories)})
 
 
-def fit_column(name: str, values: Array, *, standardize: bool, node_ids: Array | None = None) -> ColumnSpec:
+def fit_column(
+    name: str, values: Array, *, standardize: bool, node_ids: Array | None = None
+) -> ColumnSpec:
     """How this column is to be encoded, here and in graphs that come later.
 
     Args:
@@ -108,8 +135,9 @@ def fit_column(name: str, values: Array, *, standardize: bool, node_ids: Array |
         categories = np.unique(_as_text(values)).tolist()
         if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(values):
             warnings.warn(
-                f"Column '{name}' has {len(categories):,} different values in {len(values):,} rows and becomes as many features. "
-                "If it names the nodes, leave it out of the feature columns.",
+                f"Column '{name}' has {len(categories):,} different values in {len(values):,} rows"
+                " and becomes as many features. If it names the nodes, leave it out of the feature"
+                " columns.",
                 GraphLatentWarning,
                 stacklevel=4,
             )
@@ -117,16 +145,20 @@ def fit_column(name: str, values: Array, *, standardize: bool, node_ids: Array |
     numbers = _as_numbers(name, values, node_ids)
     if kind == "boolean" or not standardize:
         return ColumnSpec(name, kind)
-    if numbers.min() == numbers.max():  # by equality: the standard deviation of a constant need not round to 0
+    # By equality: the standard deviation of a constant need not round to 0
+    if numbers.min() == numbers.max():
         return ColumnSpec(name, kind, mean=float(numbers[0]))
     return ColumnSpec(name, kind, mean=float(numbers.mean()), scale=float(numbers.std()) or 1.0)
 
 
-def encode_column(column: ColumnSpec, values: Array, *, node_ids: Array | None = None) -> tuple[Array, Array]:
+def encode_column(
+    column: ColumnSpec, values: Array, *, node_ids: Array | None = None
+) -> tuple[Array, Array]:
     """Which of the column's features is set in each row, and to what: int64 [N], float64 [N].
 
     Raises:
-        InputError: where the values are not of the kind that `column` was fitted on, missing, or a category never seen.
+        InputError: where the values are not of the kind that `column` was fitted on, missing, or a
+            category never seen.
     """
     kind = _checked_kind(column.name, values, node_ids)
     if column.kind == "categorical":
@@ -145,8 +177,8 @@ def _is_finite(value: object) -> bool:
 
 def _changed(column: ColumnSpec, now: str) -> InputError:
     return InputError(
-        f"Column '{column.name}' held {_WORDS[column.kind]} when the model was fitted, and now holds {now}. "
-        "Give it the same type of values, or fit again."
+        f"Column '{column.name}' held {_WORDS[column.kind]} when the model was fitted, and now"
+        f" holds {now}. Give it the same type of values, or fit again."
     )
 
 
@@ -160,8 +192,8 @@ def _checked_kind(name: str, values: Array, node_ids: Array | None) -> ColumnKin
         return _checked_object_kind(name, values, node_ids)
     if values.dtype.kind not in _KIND_OF_DTYPE:
         raise InputError(
-            f"Column '{name}' holds values of type {values.dtype}. A feature column must hold numbers, truth values or text; "
-            "turn dates into numbers, or leave the column out."
+            f"Column '{name}' holds values of type {values.dtype}. A feature column must hold"
+            " numbers, truth values or text; turn dates into numbers, or leave the column out."
         )
     if values.dtype.kind == "f" and np.isnan(values).any():
         raise _missing(name, np.isnan(values), node_ids)
@@ -172,26 +204,35 @@ def _checked_object_kind(name: str, values: Array, node_ids: Array | None) -> Co
     types = set(map(type, values.tolist()))
     if types == {str}:  # by far the most frequent case
         return "categorical"
-    missing = np.array([type(v).__name__ in _MISSING_TYPES or (isinstance(v, float | np.floating) and math.isnan(v)) for v in values])
+    missing = np.array(
+        [
+            type(v).__name__ in _MISSING_TYPES
+            or (isinstance(v, float | np.floating) and math.isnan(v))
+            for v in values
+        ]
+    )
     if missing.any():
         raise _missing(name, missing, node_ids)
     if all(issubclass(t, bool | np.bool_) for t in types):
         return "boolean"
     if all(issubclass(t, int | float | np.number | np.bool_) for t in types):
         return "numeric"
-    wrong = sorted(t.__name__ for t in types if not issubclass(t, str | bytes | int | float | np.generic))
+    wrong = sorted(
+        t.__name__ for t in types if not issubclass(t, str | bytes | int | float | np.generic)
+    )
     if wrong:
         raise InputError(
-            f"Column '{name}' holds values of type {wrong[0]}. A feature column must hold numbers, truth values or text; "
-            "pass vectors as a matrix x, or leave the column out."
+            f"Column '{name}' holds values of type {wrong[0]}. A feature column must hold numbers,"
+            " truth values or text; pass vectors as a matrix x, or leave the column out."
         )
     return "categorical"
 
 
 def _missing(name: str, missing: Array, node_ids: Array | None) -> InputError:
     return InputError(
-        f"Column '{name}' has {int(missing.sum())} missing value(s), the first {_place(int(missing.argmax()), node_ids)}. "
-        "Fill them, drop those nodes, or leave the column out."
+        f"Column '{name}' has {int(missing.sum())} missing value(s), the first"
+        f" {_place(int(missing.argmax()), node_ids)}. Fill them, drop those nodes, or leave the"
+        " column out."
     )
 
 
@@ -205,8 +246,8 @@ def _as_numbers(name: str, values: Array, node_ids: Array | None) -> Array:
     if wrong.any():
         row = int(wrong.argmax())
         raise InputError(
-            f"Column '{name}' holds {numbers[row]} {_place(row, node_ids)}, too large for a feature. "
-            "Give it a finite number, or leave the column out."
+            f"Column '{name}' holds {numbers[row]} {_place(row, node_ids)}, too large for a"
+            " feature. Give it a finite number, or leave the column out."
         )
     return numbers
 
@@ -217,9 +258,12 @@ def _category_codes(column: ColumnSpec, values: Array, node_ids: Array | None) -
     unseen = known[codes] != text
     if unseen.any():
         row = int(unseen.argmax())
-        shown = ", ".join(map(repr, column.categories[:5])) + (", ..." if len(column.categories) > 5 else "")
+        shown = ", ".join(map(repr, column.categories[:5])) + (
+            ", ..." if len(column.categories) > 5 else ""
+        )
         raise InputError(
-            f"Column '{column.name}' holds '{text[row]}' {_place(row, node_ids)}, a value it never held when the model was fitted "
-            f"(known: {shown}). Replace it by a known value, or fit again on graphs that hold it."
+            f"Column '{column.name}' holds '{text[row]}' {_place(row, node_ids)}, a value it never"
+            f" held when the model was fitted (known: {shown}). Replace it by a known value, or fit"
+            " again on graphs that hold it."
         )
     return codes

@@ -1,4 +1,5 @@
-"""Several graphs that lie side by side in one, cut apart. Readers work on whole files; `assemble` wants one graph at a time.
+"""Several graphs that lie side by side in one, cut apart. Readers work on whole files; `assemble`
+wants one graph at a time.
 
 Legend: N nodes, E edges, B graphs.
 """
@@ -13,14 +14,17 @@ import torch
 from torch import Tensor
 
 from graphlatent.data.graph import GraphData, RawGraph
-from graphlatent.data.sparse import SparseMatrix
+from graphlatent.ops.sparse import SparseMatrix
 
 
-def cut_graphs(joined: RawGraph, *, ptr: np.ndarray[Any, Any], graph_ids: Sequence[Any] | None = None) -> list[RawGraph]:
+def cut_graphs(
+    joined: RawGraph, *, ptr: np.ndarray[Any, Any], graph_ids: Sequence[Any] | None = None
+) -> list[RawGraph]:
     """One graph for each piece `ptr[g]:ptr[g + 1]` of the nodes of `joined`.
 
     Args:
-        joined: the graphs side by side; `y` with N rows is cut by nodes, any other (B rows) by graphs.
+        joined: the graphs side by side; `y` with N rows is cut by nodes, any other (B rows) by
+            graphs.
         ptr: first node of each graph and the end, [B + 1].
         graph_ids: the graphs' names [B], or None.
     """
@@ -40,12 +44,17 @@ def cut_graphs(joined: RawGraph, *, ptr: np.ndarray[Any, Any], graph_ids: Sequen
                 edge_index=edges[:, those_edges] - ptr[g],
                 num_nodes=int(ptr[g + 1] - ptr[g]),
                 x=None if x is None else x[nodes],
-                columns=None if joined.columns is None else {name: values[nodes] for name, values in joined.columns.items()},
+                columns=(
+                    None
+                    if joined.columns is None
+                    else {name: values[nodes] for name, values in joined.columns.items()}
+                ),
                 edge_weight=None if weight is None else weight[those_edges],
                 node_ids=None if joined.node_ids is None else joined.node_ids[nodes],
                 graph_id=None if graph_ids is None else graph_ids[g],
                 y=None if y is None else y[y_ptr[g] : y_ptr[g + 1]],
-                name=f"{joined.name}, graph " + (f"{g} (from 0)" if graph_ids is None else repr(graph_ids[g])),
+                name=f"{joined.name}, graph "
+                + (f"{g} (from 0)" if graph_ids is None else repr(graph_ids[g])),
                 directed=joined.directed,
             )
         )
@@ -78,7 +87,9 @@ def _sliceable(x: Any) -> Any:
     """Features of which `x[a:b]` gives rows."""
     if isinstance(x, Tensor) and x.layout != torch.strided:
         coo = x.detach().cpu().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
-        x = SparseMatrix.from_coo(coo.indices()[0], coo.indices()[1], coo.values(), (x.shape[0], x.shape[1]))
+        x = SparseMatrix.from_coo(
+            coo.indices()[0], coo.indices()[1], coo.values(), (x.shape[0], x.shape[1])
+        )
     if isinstance(x, SparseMatrix):
         return x.to_scipy()
     return x.tocsr() if hasattr(x, "tocsr") else x

@@ -1,7 +1,8 @@
 """The paper's fifteen data sets by name.
 
-Files are looked for under a root folder, in the places PyTorch Geometric's own classes use; what is not there is downloaded
-by those classes. The TU and gnn-benchmark files are then read by our own readers, which keep counts and sparsity.
+Files are looked for under a root folder, in the places PyTorch Geometric's own classes use; what is
+not there is downloaded by those classes. The TU and gnn-benchmark files are then read by our own
+readers, which keep counts and sparsity.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.data.from_pyg import read_data
 from graphlatent.data.graph import GraphData, RawGraph, assemble
-from graphlatent.data.npz import read_npz
-from graphlatent.data.tu import find_tu, read_tu
+from graphlatent.data.readers.npz import read_npz
+from graphlatent.data.readers.pyg import read_data
+from graphlatent.data.readers.tu import find_tu, read_tu
 from graphlatent.errors import InputError, missing_package
 
 Level: TypeAlias = Literal["graph", "node"]
@@ -40,11 +41,13 @@ class DatasetInfo:
         folder: folder under the root, as PyTorch Geometric names it.
         num_graphs: B.
         num_nodes: nodes of a graph, on average.
-        num_edges: undirected edges of a graph, on average (of COLLAB with its 2,837 self-loops, which `load_dataset` drops).
+        num_edges: undirected edges of a graph, on average (of COLLAB with its 2,837 self-loops,
+            which `load_dataset` drops).
         num_features: F; 0 where there are none and node degrees stand in.
         num_classes: K; of PPI the labels that a node may have any number of.
         aliases: other names it is known by.
-        raw_files: names of the raw files; empty for the TU layout, whose names follow from `folder`.
+        raw_files: names of the raw files; empty for the TU layout, whose names follow from
+            `folder`.
     """
 
     name: str
@@ -67,7 +70,8 @@ class Dataset:
     Args:
         graph: the graph or graphs; `y` holds the labels.
         info: what it is.
-        train_mask: the published training part, bool over nodes [N], of PPI over graphs [B]; None where none is published.
+        train_mask: the published training part, bool over nodes [N], of PPI over graphs [B]; None
+            where none is published.
         val_mask: the published validation part, likewise.
         test_mask: the published test part, likewise.
     """
@@ -89,23 +93,96 @@ DATASETS: tuple[DatasetInfo, ...] = (
     DatasetInfo("DD", "graph", "tu", "DD", 1178, 284.32, 715.66, 89, 2, ("D&D",)),
     DatasetInfo("MUTAG", "graph", "tu", "MUTAG", 188, 17.93, 19.79, 7, 2),
     DatasetInfo("COLLAB", "graph", "tu", "COLLAB", 5000, 74.49, 2457.78, 0, 3),
-    DatasetInfo("RDT-B", "graph", "tu", "REDDIT-BINARY", 2000, 429.63, 497.75, 0, 2, ("REDDIT-BINARY",)),
-    DatasetInfo("RDT-M5K", "graph", "tu", "REDDIT-MULTI-5K", 4999, 508.52, 594.87, 0, 5, ("REDDIT-MULTI-5K",)),
+    DatasetInfo(
+        "RDT-B", "graph", "tu", "REDDIT-BINARY", 2000, 429.63, 497.75, 0, 2, ("REDDIT-BINARY",)
+    ),
+    DatasetInfo(
+        "RDT-M5K",
+        "graph",
+        "tu",
+        "REDDIT-MULTI-5K",
+        4999,
+        508.52,
+        594.87,
+        0,
+        5,
+        ("REDDIT-MULTI-5K",),
+    ),
     DatasetInfo("IMDB-B", "graph", "tu", "IMDB-BINARY", 1000, 19.77, 96.53, 0, 2, ("IMDB-BINARY",)),
     DatasetInfo(
-        "Computers", "node", "npz", "Computers", 1, 13752, 245861, 767, 10, ("Amazon-Computers",), ("amazon_electronics_computers.npz",)
+        "Computers",
+        "node",
+        "npz",
+        "Computers",
+        1,
+        13752,
+        245861,
+        767,
+        10,
+        ("Amazon-Computers",),
+        ("amazon_electronics_computers.npz",),
     ),
-    DatasetInfo("Photo", "node", "npz", "Photo", 1, 7650, 119081, 745, 8, ("Amazon-Photo",), ("amazon_electronics_photo.npz",)),
-    DatasetInfo("CS", "node", "npz", "CS", 1, 18333, 81894, 6805, 15, ("Coauthor-CS",), ("ms_academic_cs.npz",)),
-    DatasetInfo("Physics", "node", "npz", "Physics", 1, 34493, 247962, 8415, 5, ("Coauthor-Physics",), ("ms_academic_phy.npz",)),
+    DatasetInfo(
+        "Photo",
+        "node",
+        "npz",
+        "Photo",
+        1,
+        7650,
+        119081,
+        745,
+        8,
+        ("Amazon-Photo",),
+        ("amazon_electronics_photo.npz",),
+    ),
+    DatasetInfo(
+        "CS",
+        "node",
+        "npz",
+        "CS",
+        1,
+        18333,
+        81894,
+        6805,
+        15,
+        ("Coauthor-CS",),
+        ("ms_academic_cs.npz",),
+    ),
+    DatasetInfo(
+        "Physics",
+        "node",
+        "npz",
+        "Physics",
+        1,
+        34493,
+        247962,
+        8415,
+        5,
+        ("Coauthor-Physics",),
+        ("ms_academic_phy.npz",),
+    ),
     DatasetInfo("PPI", "node", "ppi", "PPI", 24, 2373, 34133, 50, 121, (), _PPI_FILES),
     DatasetInfo("Flickr", "node", "saint", "Flickr", 1, 89250, 449878, 500, 7, (), _SAINT_FILES),
-    DatasetInfo("Reddit", "node", "saint", "Reddit2", 1, 232965, 11606919, 602, 41, ("Reddit2",), _SAINT_FILES),
+    DatasetInfo(
+        "Reddit",
+        "node",
+        "saint",
+        "Reddit2",
+        1,
+        232965,
+        11606919,
+        602,
+        41,
+        ("Reddit2",),
+        _SAINT_FILES,
+    ),
 )
 
 
 def data_root() -> Path:
-    """Where data sets are looked for: the environment variable GRAPHLATENT_DATA, else ~/.cache/graphlatent."""
+    """Where data sets are looked for: the environment variable GRAPHLATENT_DATA, else
+    ~/.cache/graphlatent.
+    """
     return Path(os.environ.get(ROOT_VARIABLE) or Path.home() / ".cache" / "graphlatent")
 
 
@@ -115,19 +192,28 @@ def find_dataset(name: str) -> DatasetInfo | None:
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """The data set known by this name (case does not matter). Raises `InputError` where there is none, naming the nearest."""
+    """The data set known by this name (case does not matter). Raises `InputError` where there is
+    none, naming the nearest.
+    """
     found, known = find_dataset(name), _by_name()
     if found is not None:
         return found
     near = difflib.get_close_matches(name.lower(), known, n=1)
     hint = f" Did you mean {known[near[0]].name!r}?" if near else ""
-    raise InputError(f"There is no data set {name!r}. Known are {', '.join(info.name for info in DATASETS)}.{hint}")
+    raise InputError(
+        f"There is no data set {name!r}. Known are"
+        f" {', '.join(info.name for info in DATASETS)}.{hint}"
+    )
 
 
 def is_present(info: DatasetInfo, root: Path) -> bool:
     """Whether the raw files are under `root`, so that nothing need be downloaded."""
     raw = root / info.folder / "raw"
-    return all((raw / name).is_file() for name in info.raw_files) if info.raw_files else find_tu(root / info.folder) is not None
+    return (
+        all((raw / name).is_file() for name in info.raw_files)
+        if info.raw_files
+        else find_tu(root / info.folder) is not None
+    )
 
 
 def load_dataset(name: str, *, root: str | Path | None = None, binarize: bool = False) -> Dataset:
@@ -136,11 +222,12 @@ def load_dataset(name: str, *, root: str | Path | None = None, binarize: bool = 
     Args:
         name: a name or alias out of `DATASETS`; case does not matter.
         root: folder that holds or will hold the raw files, ROOT/FOLDER/raw; None for `data_root()`.
-        binarize: set the counts of the Amazon and Coauthor sets to 0 and 1, as PyTorch Geometric does. The other sets have no
-            counts and come as they are.
+        binarize: set the counts of the Amazon and Coauthor sets to 0 and 1, as PyTorch Geometric
+            does. The other sets have no counts and come as they are.
 
     Raises:
-        InputError: where the name is not known, the files are damaged, or they are not there and cannot be downloaded.
+        InputError: where the name is not known, the files are damaged, or they are not there and
+            cannot be downloaded.
     """
     info = dataset_info(name)
     place = Path(root) if root is not None else data_root()
@@ -179,8 +266,11 @@ def _read_tu(info: DatasetInfo, root: Path) -> list[RawGraph]:
 def _read_npz(info: DatasetInfo, root: Path, *, binarize: bool) -> RawGraph:
     path = root / info.folder / "raw" / info.raw_files[0]
     if not path.is_file():
-        # Not Amazon(root, name): it would also write a dense copy of the features, 1.2 GB for Physics.
-        _with_pyg(info, root, lambda datasets: _download(datasets.Amazon.url + path.name, path.parent))
+        # Not Amazon(root, name): it would also write a dense copy of the features, 1.2 GB for
+        # Physics.
+        _with_pyg(
+            info, root, lambda datasets: _download(datasets.Amazon.url + path.name, path.parent)
+        )
     return read_npz(path, binarize=binarize)
 
 
@@ -192,32 +282,57 @@ def _download(url: str, folder: Path) -> None:
 
 def _load_ppi(info: DatasetInfo, root: Path) -> Dataset:
     folder = str(root / info.folder)
-    parts = _with_pyg(info, root, lambda datasets: [list(datasets.PPI(folder, part)) for part in ("train", "val", "test")])
+    parts = _with_pyg(
+        info,
+        root,
+        lambda datasets: [list(datasets.PPI(folder, part)) for part in ("train", "val", "test")],
+    )
     graphs = [raw for part in parts for data in part for raw in read_data(data, name=info.name)]
-    part_of_graph = torch.repeat_interleave(torch.arange(3), torch.tensor([len(part) for part in parts]))
+    part_of_graph = torch.repeat_interleave(
+        torch.arange(3), torch.tensor([len(part) for part in parts])
+    )
     graph = _undirected([replace(raw, y=raw.y.to(torch.int64)) for raw in graphs])
     return Dataset(graph, info, part_of_graph == 0, part_of_graph == 1, part_of_graph == 2)
 
 
 def _load_saint(info: DatasetInfo, root: Path) -> Dataset:
-    data = _with_pyg(info, root, lambda datasets: getattr(datasets, info.folder)(str(root / info.folder))[0])
-    return Dataset(_undirected(read_data(data, name=info.name)), info, data.train_mask, data.val_mask, data.test_mask)
+    data = _with_pyg(
+        info, root, lambda datasets: getattr(datasets, info.folder)(str(root / info.folder))[0]
+    )
+    return Dataset(
+        _undirected(read_data(data, name=info.name)),
+        info,
+        data.train_mask,
+        data.val_mask,
+        data.test_mask,
+    )
 
 
 def _with_pyg(info: DatasetInfo, root: Path, load: Callable[[Any], Any]) -> Any:
-    """What `load` makes of the module `torch_geometric.datasets`, any failure told as where the files belong."""
+    """What `load` makes of the module `torch_geometric.datasets`, any failure told as where the
+    files belong.
+    """
     try:
         from torch_geometric import datasets
     except ImportError as error:
-        raise missing_package("torch_geometric", needed_for=f"Loading the data set {info.name}") from error
+        raise missing_package(
+            "torch_geometric", needed_for=f"Loading the data set {info.name}"
+        ) from error
     try:
         return load(datasets)
     except ImportError as error:
-        raise missing_package(error.name or "networkx", needed_for=f"Loading the data set {info.name}") from error
-    except Exception as error:  # the network, the server, the archive, PyG's own reader: all mean that the set is not to be had
-        files = ", ".join(info.raw_files) or f"{info.folder}_A.txt, {info.folder}_graph_indicator.txt and their companions"
+        raise missing_package(
+            error.name or "networkx", needed_for=f"Loading the data set {info.name}"
+        ) from error
+    # The network, the server, the archive, PyG's own reader: all mean that the set is not to be had
+    except Exception as error:
+        files = (
+            ", ".join(info.raw_files)
+            or f"{info.folder}_A.txt, {info.folder}_graph_indicator.txt and their companions"
+        )
         raise InputError(
-            f"The data set {info.name} is not (or not whole) under {root} and could not be downloaded: {type(error).__name__}: {error}. "
-            f"Put its files ({files}) into {root / info.folder / 'raw'}, or name another root, for example by the environment "
-            f"variable {ROOT_VARIABLE}."
+            f"The data set {info.name} is not (or not whole) under {root} and could not be"
+            f" downloaded: {type(error).__name__}: {error}. Put its files ({files}) into"
+            f" {root / info.folder / 'raw'}, or name another root, for example by the environment"
+            f" variable {ROOT_VARIABLE}."
         ) from error

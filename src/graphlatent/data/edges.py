@@ -1,7 +1,8 @@
 """Edge lists made regular: checked, merged, symmetrised. One place decides what an edge is.
 
-Decisions (METHOD): duplicate and reciprocal edges are merged, weights by maximum; one self-loop a node is kept where the
-input has it; with `symmetrize` every edge stands in both directions afterwards.
+Decisions (METHOD): duplicate and reciprocal edges are merged, weights by maximum; one self-loop a
+node is kept where the input has it; with `symmetrize` every edge stands in both directions
+afterwards.
 """
 
 from __future__ import annotations
@@ -32,17 +33,24 @@ class CleanEdges:
 
 
 def clean_edges(
-    edge_index: Tensor, edge_weight: Tensor | None, *, num_nodes: int, symmetrize: bool, undirected: Tensor | None = None
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    *,
+    num_nodes: int,
+    symmetrize: bool,
+    undirected: Tensor | None = None,
 ) -> CleanEdges:
-    """The edges sorted, merged and, with `symmetrize`, in both directions. Ids must be in [0, num_nodes).
+    """The edges sorted, merged and, with `symmetrize`, in both directions. Ids must be in [0,
+    num_nodes).
 
     Args:
         edge_index: int64 [2, E], in any order.
         edge_weight: float [E], or None.
         num_nodes: N.
         symmetrize: give every edge its reverse.
-        undirected: nodes whose edges have no direction in the source, so that one entry means both, bool [N]; their reverse
-            edges are always there afterwards and are not counted in `num_added`.
+        undirected: nodes whose edges have no direction in the source, so that one entry means both,
+            bool [N]; their reverse edges are always there afterwards and are not counted in
+            `num_added`.
     """
     merged, weight = _merge(edge_index, edge_weight, num_nodes)
     num_merged = edge_index.shape[1] - merged.shape[1]
@@ -70,17 +78,30 @@ def _key(edge_index: Tensor, num_nodes: int) -> Tensor:
     return edge_index[0] * num_nodes + edge_index[1]
 
 
-def _with_reverse(edge_index: Tensor, edge_weight: Tensor | None, which: Tensor | None, num_nodes: int) -> tuple[Tensor, Tensor | None]:
+def _with_reverse(
+    edge_index: Tensor, edge_weight: Tensor | None, which: Tensor | None, num_nodes: int
+) -> tuple[Tensor, Tensor | None]:
     """The clean edges together with the reverse of those in `which`, bool [E] (None: of all)."""
     chosen = edge_index if which is None else edge_index[:, which]
     chosen_weight = edge_weight if which is None or edge_weight is None else edge_weight[which]
-    if is_symmetric(chosen, chosen_weight, num_nodes=num_nodes):  # half the work, and the frequent case
+    # Half the work, and the frequent case
+    if is_symmetric(chosen, chosen_weight, num_nodes=num_nodes):
         return edge_index, edge_weight
     both = torch.cat([edge_index, chosen.flip(0)], dim=1)
-    return _merge(both, None if edge_weight is None or chosen_weight is None else torch.cat([edge_weight, chosen_weight]), num_nodes)
+    return _merge(
+        both,
+        (
+            None
+            if edge_weight is None or chosen_weight is None
+            else torch.cat([edge_weight, chosen_weight])
+        ),
+        num_nodes,
+    )
 
 
-def _merge(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> tuple[Tensor, Tensor | None]:
+def _merge(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int
+) -> tuple[Tensor, Tensor | None]:
     key = _key(edge_index, num_nodes)
     if bool((key[1:] > key[:-1]).all()):  # clean already
         return edge_index, edge_weight

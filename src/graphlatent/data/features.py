@@ -1,6 +1,8 @@
-"""Which numbers stand for a node: decided once at fit time (`FeatureSpec`), then applied to every graph alike.
+"""Which numbers stand for a node: decided once at fit time (`FeatureSpec`), then applied to every
+graph alike.
 
-Three kinds: a matrix that was given is taken as it is; named columns are encoded one by one (columns.py); a graph without
+Three kinds: a matrix that was given is taken as it is; named columns are encoded one by one
+    (columns.py); a graph without
 features gets its nodes' degrees, one-hot up to a cap, as the paper does.
 Legend: N nodes, F features of the given matrix, W width after encoding, C columns.
 """
@@ -17,8 +19,8 @@ from torch import Tensor
 
 from graphlatent.data.columns import ColumnSpec, encode_column, fit_column
 from graphlatent.data.graph import GraphData
-from graphlatent.data.sparse import SparseMatrix
 from graphlatent.errors import InputError, bad_argument
+from graphlatent.ops.sparse import SparseMatrix
 
 FeatureKind: TypeAlias = Literal["given", "columns", "degree"]
 
@@ -31,7 +33,8 @@ class FeatureSpec:
     """How a graph's nodes become feature rows, fixed at fit time.
 
     Args:
-        kind: 'given' (a matrix, taken as it is), 'columns' (encoded one by one) or 'degree' (one-hot).
+        kind: 'given' (a matrix, taken as it is), 'columns' (encoded one by one) or 'degree'
+            (one-hot).
         num_features: F, the width of the matrix; for 'given' only.
         columns: the columns in their order; for 'columns' only.
         cap: the largest degree told apart; for 'degree' only.
@@ -44,19 +47,31 @@ class FeatureSpec:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(FeatureKind):
-            raise InputError(f"Feature spec: kind must be one of {get_args(FeatureKind)}. Got {self.kind!r}.")
+            raise InputError(
+                f"Feature spec: kind must be one of {get_args(FeatureKind)}. Got {self.kind!r}."
+            )
         for field in ("num_features", "cap"):
             value = getattr(self, field)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise InputError(f"Feature spec: {field} must be an integer of 0 or more. Got {value!r}.")
+                raise InputError(
+                    f"Feature spec: {field} must be an integer of 0 or more. Got {value!r}."
+                )
         if (self.kind == "given") != (self.num_features > 0):
-            raise InputError(f"Feature spec: kind '{self.kind}' does not go with num_features={self.num_features}.")
+            raise InputError(
+                f"Feature spec: kind '{self.kind}' does not go with"
+                f" num_features={self.num_features}."
+            )
         if (self.kind == "columns") != bool(self.columns):
-            raise InputError(f"Feature spec: kind '{self.kind}' does not go with {len(self.columns)} columns.")
+            raise InputError(
+                f"Feature spec: kind '{self.kind}' does not go with {len(self.columns)} columns."
+            )
         if self.kind != "degree" and self.cap:
             raise InputError(f"Feature spec: kind '{self.kind}' does not go with cap={self.cap}.")
         if len({c.name for c in self.columns}) != len(self.columns):
-            raise InputError(f"Feature spec: columns must have different names. Got {[c.name for c in self.columns]}.")
+            raise InputError(
+                "Feature spec: columns must have different names. Got"
+                f" {[c.name for c in self.columns]}."
+            )
 
     @property
     def width(self) -> int:
@@ -76,7 +91,12 @@ class FeatureSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """The spec as plain values that JSON can hold; `from_dict` reads it back."""
-        return {"kind": self.kind, "num_features": self.num_features, "columns": [c.to_dict() for c in self.columns], "cap": self.cap}
+        return {
+            "kind": self.kind,
+            "num_features": self.num_features,
+            "columns": [c.to_dict() for c in self.columns],
+            "cap": self.cap,
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FeatureSpec:
@@ -87,7 +107,9 @@ class FeatureSpec:
         """
         allowed = {f.name for f in fields(cls)}
         if not isinstance(values, Mapping) or not {"kind"} <= set(values) <= allowed:
-            raise InputError(f"Feature spec: it needs 'kind', and keys out of {sorted(allowed)}. Got {values!r}.")
+            raise InputError(
+                f"Feature spec: it needs 'kind', and keys out of {sorted(allowed)}. Got {values!r}."
+            )
         columns = values.get("columns", ())
         if not isinstance(columns, list | tuple):
             raise InputError(f"Feature spec: columns must be a list. Got {columns!r}.")
@@ -98,42 +120,60 @@ def fit_features(graph: GraphData, *, degree_cap: int, standardize: bool = True)
     """How this graph's features are to be encoded, in this graph and in those that come later.
 
     Args:
-        graph: one graph or several; its matrix is used if it has one, else its columns, else its nodes' degrees.
+        graph: one graph or several; its matrix is used if it has one, else its columns, else its
+            nodes' degrees.
         degree_cap: degrees above this are not told apart.
-        standardize: bring numeric columns to mean 0 and standard deviation 1. Matrices are taken as they are.
+        standardize: bring numeric columns to mean 0 and standard deviation 1. Matrices are taken as
+            they are.
 
     Raises:
-        InputError: where a column has missing or infinite values, or values that are neither numbers, truth values nor text.
+        InputError: where a column has missing or infinite values, or values that are neither
+            numbers, truth values nor text.
         ConfigError: where `degree_cap` is not an integer of 1 or more.
     """
     if not isinstance(degree_cap, int) or isinstance(degree_cap, bool) or degree_cap < 1:
-        raise bad_argument("degree_cap", owner="fit_features", allowed="an integer of 1 or more", got=degree_cap)
+        raise bad_argument(
+            "degree_cap", owner="fit_features", allowed="an integer of 1 or more", got=degree_cap
+        )
     if graph.x is not None:
         return FeatureSpec("given", num_features=int(graph.x.shape[1]))
     if graph.columns:
         columns = graph.columns.items()
-        return FeatureSpec("columns", columns=tuple(fit_column(n, v, standardize=standardize, node_ids=graph.node_ids) for n, v in columns))
+        return FeatureSpec(
+            "columns",
+            columns=tuple(
+                fit_column(n, v, standardize=standardize, node_ids=graph.node_ids)
+                for n, v in columns
+            ),
+        )
     return FeatureSpec("degree", cap=min(degree_cap, int(graph.degree.max())))
 
 
 def encode_features(spec: FeatureSpec, graph: GraphData) -> GraphData:
-    """The graph with `x` [N, W] filled as `spec` says; dense, or sparse where it is one-hot and wide.
+    """The graph with `x` [N, W] filled as `spec` says; dense, or sparse where it is one-hot and
+    wide.
 
     Raises:
-        InputError: where the graph's features are not of the kind, width or categories that the spec was made from.
+        InputError: where the graph's features are not of the kind, width or categories that the
+            spec was made from.
     """
     _check_kind(spec, graph)
     if spec.kind == "degree":
         position = graph.degree.clamp(max=spec.cap)[:, None]
         return graph.with_features(
-            _filled(position, torch.ones(position.shape, dtype=torch.float32), spec.width, dense=spec.width <= DENSE_DEGREES)
+            _filled(
+                position,
+                torch.ones(position.shape, dtype=torch.float32),
+                spec.width,
+                dense=spec.width <= DENSE_DEGREES,
+            )
         )
     if spec.kind == "columns":
         return graph.with_features(_encode_columns(spec, graph))
     if graph.x is not None and graph.x.shape[1] != spec.width:
         raise InputError(
-            f"The features have {graph.x.shape[1]} columns, but the model was fitted on {spec.width}. "
-            "Give the same features, in the same order."
+            f"The features have {graph.x.shape[1]} columns, but the model was fitted on"
+            f" {spec.width}. Give the same features, in the same order."
         )
     return graph
 
@@ -142,7 +182,11 @@ def _check_kind(spec: FeatureSpec, graph: GraphData) -> None:
     came: FeatureKind = "given" if graph.x is not None else "columns" if graph.columns else "degree"
     if came == spec.kind:
         return
-    words = {"given": "a feature matrix", "columns": "named feature columns", "degree": "no features"}
+    words = {
+        "given": "a feature matrix",
+        "columns": "named feature columns",
+        "degree": "no features",
+    }
     way_out = "Leave the features out" if spec.kind == "degree" else "Give the same features"
     fitted = words[spec.kind] + (" (it uses node degrees)" if spec.kind == "degree" else "")
     raise InputError(
@@ -153,11 +197,14 @@ def _check_kind(spec: FeatureSpec, graph: GraphData) -> None:
 
 def _encode_columns(spec: FeatureSpec, graph: GraphData) -> Tensor | SparseMatrix:
     columns, known = graph.columns or {}, [c.name for c in spec.columns]
-    missing, extra = [name for name in known if name not in columns], sorted(set(columns) - set(known))
+    missing, extra = (
+        [name for name in known if name not in columns],
+        sorted(set(columns) - set(known)),
+    )
     if missing or extra:
         raise InputError(
-            f"The feature columns differ from those the model was fitted on: missing {missing}, not known {extra}. "
-            f"Give exactly the columns {known}."
+            f"The feature columns differ from those the model was fitted on: missing {missing}, not"
+            f" known {extra}. Give exactly the columns {known}."
         )
     offset, positions, values = 0, [], []
     for column in spec.columns:
@@ -165,11 +212,18 @@ def _encode_columns(spec: FeatureSpec, graph: GraphData) -> Tensor | SparseMatri
         positions.append(torch.from_numpy(position + offset))
         values.append(torch.from_numpy(value.astype(np.float32)))
         offset += column.width
-    return _filled(torch.stack(positions, 1), torch.stack(values, 1), spec.width, dense=spec.width <= DENSE_COLUMNS)
+    return _filled(
+        torch.stack(positions, 1),
+        torch.stack(values, 1),
+        spec.width,
+        dense=spec.width <= DENSE_COLUMNS,
+    )
 
 
 def _filled(position: Tensor, value: Tensor, width: int, *, dense: bool) -> Tensor | SparseMatrix:
-    """The matrix [N, W] with `value` [N, C] at the columns `position` [N, C] of each row, zero elsewhere."""
+    """The matrix [N, W] with `value` [N, C] at the columns `position` [N, C] of each row, zero
+    elsewhere.
+    """
     num_rows = position.shape[0]
     if dense:
         return torch.zeros(num_rows, width, dtype=torch.float32).scatter_(1, position, value)

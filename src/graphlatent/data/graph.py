@@ -1,8 +1,8 @@
 """The two forms of a graph: `RawGraph`, as a reader found it, and `GraphData`, checked and regular.
 
-Readers (inputs.py, tables.py, files.py) turn what people have into `RawGraph`; `assemble` is the one border where graphs
-are checked, cleaned and laid side by side. Everything inside the package sees `GraphData` only.
-Legend: N nodes, E edges, F features, B graphs.
+Readers (inputs.py, tables.py, files.py) turn what people have into `RawGraph`; `assemble` is the
+one border where graphs are checked, cleaned and laid side by side. Everything inside the package
+sees `GraphData` only. Legend: N nodes, E edges, F features, B graphs.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from graphlatent.data.edges import clean_edges, is_symmetric
-from graphlatent.data.sparse import SparseMatrix
 from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.ops.sparse import SparseMatrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +30,15 @@ class RawGraph:
         edge_index: source and target of each edge, integer array or tensor [2, E].
         num_nodes: number of nodes, isolated ones included.
         x: features [N, F], dense (array, tensor) or sparse (SciPy, `SparseMatrix`), or None.
-        columns: named feature columns [N] not yet encoded (numbers or categories), or None; never beside `x`.
+        columns: named feature columns [N] not yet encoded (numbers or categories), or None; never
+            beside `x`.
         edge_weight: weights [E], or None.
         node_ids: the user's name of each node [N], or None for 0..N-1.
         graph_id: the user's name of the graph, or None.
         y: labels, per node [N] or one for the graph; kept for probes, never seen by training.
         name: where the graph came from, for messages.
-        directed: whether the source said that its edges have a direction; None where it cannot say. Where it is False, an
-            edge listed once stands for both directions.
+        directed: whether the source said that its edges have a direction; None where it cannot say.
+            Where it is False, an edge listed once stands for both directions.
     """
 
     edge_index: Any
@@ -60,7 +61,8 @@ class GraphData:
         edge_index: int64 [2, E], sorted by source then target, each edge once.
         num_nodes: N, over all graphs.
         ptr: first node of each graph and the end, int64 [B + 1].
-        x: features, float32 [N, F] dense or sparse, or None (then `columns` or degrees are encoded at fit time).
+        x: features, float32 [N, F] dense or sparse, or None (then `columns` or degrees are encoded
+            at fit time).
         columns: named feature columns [N], not yet encoded, or None.
         edge_weight: float32 [E], or None.
         node_ids: the user's names of the nodes [N], or None for 0..N-1.
@@ -125,7 +127,9 @@ class GraphData:
                 continue
             text = array.dtype.kind in "OUS"
             digest.update(f"{array.shape}".encode() + (b"" if text else array.dtype.str.encode()))
-            digest.update(repr(array.tolist()).encode() if text else np.ascontiguousarray(array).tobytes())
+            digest.update(
+                repr(array.tolist()).encode() if text else np.ascontiguousarray(array).tobytes()
+            )
         return digest.hexdigest()
 
 
@@ -133,27 +137,45 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
     """The graphs checked, cleaned and laid side by side.
 
     Args:
-        graphs: one or more graphs, all with features of the same width, or all with the same columns, or all without.
-        symmetrize: read every edge in both directions; said once, as a warning, where that added edges.
+        graphs: one or more graphs, all with features of the same width, or all with the same
+            columns, or all without.
+        symmetrize: read every edge in both directions; said once, as a warning, where that added
+            edges.
 
     Raises:
         InputError: where a graph cannot be used; the message names the graph and what to do.
     """
     if not graphs:
-        raise InputError("There are no graphs in the input. Give at least one graph with at least one node.")
+        raise InputError(
+            "There are no graphs in the input. Give at least one graph with at least one node."
+        )
     offsets = np.concatenate([[0], np.cumsum([_checked_size(g) for g in graphs])])
     num_nodes = int(offsets[-1])
-    edge_parts = [_checked_edges(g) + int(offset) for g, offset in zip(graphs, offsets, strict=False)]
+    edge_parts = [
+        _checked_edges(g) + int(offset) for g, offset in zip(graphs, offsets, strict=False)
+    ]
     edge_index = torch.cat(edge_parts, dim=1)
     edge_weight = _joined_weights(graphs, [e.shape[1] for e in edge_parts])
     undirected = _undirected_nodes(graphs)
-    clean = clean_edges(edge_index, edge_weight, num_nodes=num_nodes, symmetrize=symmetrize, undirected=undirected)
-    notes = _notes(clean.num_merged, clean.num_added, clean.num_self_loops, num_nodes, clean.edge_index)
+    clean = clean_edges(
+        edge_index, edge_weight, num_nodes=num_nodes, symmetrize=symmetrize, undirected=undirected
+    )
+    notes = _notes(
+        clean.num_merged, clean.num_added, clean.num_self_loops, num_nodes, clean.edge_index
+    )
     if clean.num_added:
         warnings.warn(notes[0], GraphLatentWarning, stacklevel=3)
     if clean.edge_index.shape[1] == 0:
-        what = "The input has no edges" if len(graphs) == 1 else f"None of the {len(graphs)} graphs has an edge"
-        warnings.warn(f"{what}: every node is embedded from its own features alone.", GraphLatentWarning, stacklevel=3)
+        what = (
+            "The input has no edges"
+            if len(graphs) == 1
+            else f"None of the {len(graphs)} graphs has an edge"
+        )
+        warnings.warn(
+            f"{what}: every node is embedded from its own features alone.",
+            GraphLatentWarning,
+            stacklevel=3,
+        )
     return GraphData(
         edge_index=clean.edge_index,
         num_nodes=num_nodes,
@@ -162,9 +184,14 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
         columns=_joined_columns(graphs),
         edge_weight=clean.edge_weight,
         node_ids=_joined_ids(graphs),
-        graph_ids=np.array([g.graph_id for g in graphs]) if all(g.graph_id is not None for g in graphs) else None,
+        graph_ids=(
+            np.array([g.graph_id for g in graphs])
+            if all(g.graph_id is not None for g in graphs)
+            else None
+        ),
         y=_joined_labels(graphs),
-        undirected=symmetrize or is_symmetric(clean.edge_index, clean.edge_weight, num_nodes=num_nodes),
+        undirected=symmetrize
+        or is_symmetric(clean.edge_index, clean.edge_weight, num_nodes=num_nodes),
         symmetrized=clean.num_added > 0,
         notes=notes,
     )
@@ -172,13 +199,19 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
 
 def _checked_size(graph: RawGraph) -> int:
     if graph.num_nodes < 1:
-        raise InputError(f"{graph.name} has no nodes. Leave empty graphs out; a graph needs at least one node.")
+        raise InputError(
+            f"{graph.name} has no nodes. Leave empty graphs out; a graph needs at least one node."
+        )
     return graph.num_nodes
 
 
 def _undirected_nodes(graphs: Sequence[RawGraph]) -> Tensor | None:
     said = torch.tensor([g.directed is False for g in graphs])
-    return torch.repeat_interleave(said, torch.tensor([g.num_nodes for g in graphs])) if bool(said.any()) else None
+    return (
+        torch.repeat_interleave(said, torch.tensor([g.num_nodes for g in graphs]))
+        if bool(said.any())
+        else None
+    )
 
 
 def _array(values: Any, *, name: str, what: str) -> np.ndarray[Any, Any]:
@@ -187,7 +220,9 @@ def _array(values: Any, *, name: str, what: str) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(values)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{name}: {what} must be a regular array of numbers. NumPy says: {error}") from error
+        raise InputError(
+            f"{name}: {what} must be a regular array of numbers. NumPy says: {error}"
+        ) from error
 
 
 def _checked_edges(graph: RawGraph) -> Tensor:
@@ -195,16 +230,27 @@ def _checked_edges(graph: RawGraph) -> Tensor:
     if array.size == 0:
         return torch.zeros(2, 0, dtype=torch.int64)
     if array.ndim != 2 or array.shape[0] != 2:
-        hint = " It looks transposed: pass edge_index.T." if array.ndim == 2 and array.shape[1] == 2 else ""
-        raise InputError(f"{graph.name}: edge_index must have shape (2, number of edges). Got shape {array.shape}.{hint}")
+        hint = (
+            " It looks transposed: pass edge_index.T."
+            if array.ndim == 2 and array.shape[1] == 2
+            else ""
+        )
+        raise InputError(
+            f"{graph.name}: edge_index must have shape (2, number of edges). Got shape"
+            f" {array.shape}.{hint}"
+        )
     if array.dtype.kind not in "iu":
-        raise InputError(f"{graph.name}: edge_index must hold integers, the row numbers of nodes. Got {array.dtype} values.")
+        raise InputError(
+            f"{graph.name}: edge_index must hold integers, the row numbers of nodes. Got"
+            f" {array.dtype} values."
+        )
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= graph.num_nodes:
         wrong = low if low < 0 else high
         raise InputError(
-            f"{graph.name}: edge_index must hold ids from 0 to {graph.num_nodes - 1}, since there are {graph.num_nodes} nodes. "
-            f"Got {wrong}. Number the nodes from 0, or give one feature row for every node."
+            f"{graph.name}: edge_index must hold ids from 0 to {graph.num_nodes - 1}, since there"
+            f" are {graph.num_nodes} nodes. Got {wrong}. Number the nodes from 0, or give one"
+            " feature row for every node."
         )
     return torch.from_numpy(array.astype(np.int64))
 
@@ -217,13 +263,21 @@ def _joined_weights(graphs: Sequence[RawGraph], num_edges: Sequence[int]) -> Ten
         if graph.edge_weight is None:
             parts.append(torch.ones(count, dtype=torch.float32))
             continue
-        weight = torch.from_numpy(_numeric_array(graph.edge_weight, name=graph.name, what="edge_weight"))
+        weight = torch.from_numpy(
+            _numeric_array(graph.edge_weight, name=graph.name, what="edge_weight")
+        )
         if weight.ndim == 2 and weight.shape[1] == 1:
             weight = weight[:, 0]
         if weight.shape != (count,):
-            raise InputError(f"{graph.name}: edge_weight must have one number per edge, {count}. Got shape {tuple(weight.shape)}.")
+            raise InputError(
+                f"{graph.name}: edge_weight must have one number per edge, {count}. Got shape"
+                f" {tuple(weight.shape)}."
+            )
         if not bool(torch.isfinite(weight).all()):
-            raise InputError(f"{graph.name}: edge_weight holds NaN or infinite values. Drop those edges or give them a number.")
+            raise InputError(
+                f"{graph.name}: edge_weight holds NaN or infinite values. Drop those edges or give"
+                " them a number."
+            )
         parts.append(weight)
     return torch.cat(parts)
 
@@ -232,7 +286,9 @@ def _checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
     x = graph.x
     if isinstance(x, Tensor) and x.layout != torch.strided and x.ndim == 2:
         x = x.detach().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
-        x = SparseMatrix.from_coo(x.indices()[0], x.indices()[1], x.values(), (x.shape[0], x.shape[1]))
+        x = SparseMatrix.from_coo(
+            x.indices()[0], x.indices()[1], x.values(), (x.shape[0], x.shape[1])
+        )
     if isinstance(x, SparseMatrix):
         features: Tensor | SparseMatrix = x.to("cpu", torch.float32)
     elif hasattr(x, "tocsr"):
@@ -241,13 +297,20 @@ def _checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
         features = torch.from_numpy(_numeric_array(x, name=graph.name, what="features"))
         if features.ndim != 2:
             raise InputError(
-                f"{graph.name}: features must be a 2-D array, (nodes, features). Got {features.ndim} dimension(s), shape "
-                f"{tuple(features.shape)}. For a single feature per node pass x[:, None]."
+                f"{graph.name}: features must be a 2-D array, (nodes, features). Got"
+                f" {features.ndim} dimension(s), shape {tuple(features.shape)}. For a single"
+                " feature per node pass x[:, None]."
             )
     if features.shape[0] != graph.num_nodes:
-        raise InputError(f"{graph.name}: features must have one row per node. Got {features.shape[0]} rows for {graph.num_nodes} nodes.")
+        raise InputError(
+            f"{graph.name}: features must have one row per node. Got {features.shape[0]} rows for"
+            f" {graph.num_nodes} nodes."
+        )
     if features.shape[1] == 0:
-        raise InputError(f"{graph.name}: features have no columns. Leave them out to use node degrees as features.")
+        raise InputError(
+            f"{graph.name}: features have no columns. Leave them out to use node degrees as"
+            " features."
+        )
     values = features.value if isinstance(features, SparseMatrix) else features
     if not bool(torch.isfinite(values).all()):
         raise InputError(_where_not_finite(features, graph.name))
@@ -260,9 +323,13 @@ def _numeric_array(values: Any, *, name: str, what: str) -> np.ndarray[Any, Any]
     array = _array(values, name=name, what=what)
     if array.dtype.kind not in "biuf":
         way_out = " Encode text columns, or pass a table." if what == "features" else ""
-        raise InputError(f"{name}: {what} must be numbers. Got values of type {array.dtype}.{way_out}")
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
-        convert = np.asarray if isinstance(values, Tensor) else np.array  # arrays are copied: theirs may be read-only
+        raise InputError(
+            f"{name}: {what} must be numbers. Got values of type {array.dtype}.{way_out}"
+        )
+    # What float32 cannot hold becomes infinite, and is refused as such
+    with np.errstate(over="ignore"):
+        # Arrays are copied: theirs may be read-only
+        convert = np.asarray if isinstance(values, Tensor) else np.array
         return convert(array, dtype=np.float32, order="C")
 
 
@@ -276,8 +343,9 @@ def _where_not_finite(x: Tensor | SparseMatrix, name: str) -> str:
         count, (row, col) = len(where), where[0].tolist()
         value = float(x[row, col])
     return (
-        f"{name}: features hold {count} value(s) that are NaN or infinite, the first ({value}) at row {row}, column {col}. "
-        "Fill or drop them before fitting, for example with numpy.nan_to_num."
+        f"{name}: features hold {count} value(s) that are NaN or infinite, the first ({value}) at"
+        f" row {row}, column {col}. Fill or drop them before fitting, for example with"
+        " numpy.nan_to_num."
     )
 
 
@@ -286,13 +354,16 @@ def _joined_features(graphs: Sequence[RawGraph]) -> Tensor | SparseMatrix | None
     if not any(given):
         return None
     if not all(given):
-        raise InputError(f"{graphs[given.index(False)].name} has no features while other graphs have. Give all graphs features, or none.")
+        raise InputError(
+            f"{graphs[given.index(False)].name} has no features while other graphs have. Give all"
+            " graphs features, or none."
+        )
     parts = [_checked_features(g) for g in graphs]
     for graph, part in zip(graphs, parts, strict=True):
         if part.shape[1] != parts[0].shape[1]:
             raise InputError(
-                f"All graphs must have the same number of features. {graphs[0].name} has {parts[0].shape[1]}, "
-                f"{graph.name} has {part.shape[1]}."
+                f"All graphs must have the same number of features. {graphs[0].name} has"
+                f" {parts[0].shape[1]}, {graph.name} has {part.shape[1]}."
             )
     if len(parts) == 1:
         return parts[0]
@@ -309,9 +380,14 @@ def _sparsified(x: Tensor) -> SparseMatrix:
 
 def _stack_sparse(parts: Sequence[SparseMatrix]) -> SparseMatrix:
     starts = np.concatenate([[0], np.cumsum([p.nnz for p in parts])])
-    crow = torch.cat([p.crow[:-1] + int(s) for p, s in zip(parts, starts, strict=False)] + [torch.tensor([int(starts[-1])])])
+    crow = torch.cat(
+        [p.crow[:-1] + int(s) for p, s in zip(parts, starts, strict=False)]
+        + [torch.tensor([int(starts[-1])])]
+    )
     shape = (sum(p.shape[0] for p in parts), parts[0].shape[1])
-    return SparseMatrix(crow, torch.cat([p.col for p in parts]), torch.cat([p.value for p in parts]), shape)
+    return SparseMatrix(
+        crow, torch.cat([p.col for p in parts]), torch.cat([p.value for p in parts]), shape
+    )
 
 
 def _joined_columns(graphs: Sequence[RawGraph]) -> Mapping[str, np.ndarray[Any, Any]] | None:
@@ -321,8 +397,8 @@ def _joined_columns(graphs: Sequence[RawGraph]) -> Mapping[str, np.ndarray[Any, 
     for graph in graphs:
         if set(graph.columns or {}) != set(first or {}):
             raise InputError(
-                f"All graphs must have the same feature columns. {graphs[0].name} has {sorted(first or {})}, "
-                f"{graph.name} has {sorted(graph.columns or {})}."
+                f"All graphs must have the same feature columns. {graphs[0].name} has"
+                f" {sorted(first or {})}, {graph.name} has {sorted(graph.columns or {})}."
             )
     return {name: _joined_column(name, graphs) for name in first or {}}
 
@@ -332,7 +408,10 @@ def _joined_column(name: str, graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any
     numeric = [part.dtype.kind in "biuf" for part in parts]
     if any(numeric) and not all(numeric):  # NumPy would turn the numbers into text
         number, other = graphs[numeric.index(True)].name, graphs[numeric.index(False)].name
-        raise InputError(f"Column '{name}' holds numbers in {number} but not in {other}. Give it one type in all graphs.")
+        raise InputError(
+            f"Column '{name}' holds numbers in {number} but not in {other}. Give it one type in all"
+            " graphs."
+        )
     return np.concatenate(parts)
 
 
@@ -340,7 +419,8 @@ def _joined_ids(graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any] | None:
     if any(g.node_ids is None for g in graphs):
         return None
     parts = [np.asarray(g.node_ids) for g in graphs]
-    mixed = len({part.dtype.kind for part in parts}) > 1  # kept as they are: NumPy would turn the integers into text
+    # Kept as they are: NumPy would turn the integers into text
+    mixed = len({part.dtype.kind for part in parts}) > 1
     return np.concatenate([part.astype(object) for part in parts] if mixed else parts)
 
 
@@ -352,26 +432,33 @@ def _joined_labels(graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any] | None:
     for graph, part in zip(graphs, parts, strict=True):
         if part.shape[1:] != parts[0].shape[1:] or (part.shape[0] != 1 and not per_node):
             raise InputError(
-                f"{graph.name}: y must hold one label per node, or one per graph, the same way in all graphs. Got shape {part.shape} "
-                f"for {graph.num_nodes} nodes, while {graphs[0].name} has shape {parts[0].shape}."
+                f"{graph.name}: y must hold one label per node, or one per graph, the same way in"
+                f" all graphs. Got shape {part.shape} for {graph.num_nodes} nodes, while"
+                f" {graphs[0].name} has shape {parts[0].shape}."
             )
     return np.concatenate(parts)
 
 
-def _notes(num_merged: int, num_added: int, num_self_loops: int, num_nodes: int, edge_index: Tensor) -> tuple[str, ...]:
+def _notes(
+    num_merged: int, num_added: int, num_self_loops: int, num_nodes: int, edge_index: Tensor
+) -> tuple[str, ...]:
     notes = []
     if num_added:
         notes.append(
-            f"{num_added:,} edges had no reverse and were read in both directions, as the method works on undirected graphs "
-            "(reading with symmetrize=False keeps directions)."
+            f"{num_added:,} edges had no reverse and were read in both directions, as the method"
+            " works on undirected graphs (reading with symmetrize=False keeps directions)."
         )
     if num_merged:
-        notes.append(f"{num_merged:,} duplicate edges were merged (of several weights the largest is kept).")
+        notes.append(
+            f"{num_merged:,} duplicate edges were merged (of several weights the largest is kept)."
+        )
     if num_self_loops:
         notes.append(f"{num_self_loops:,} nodes have an edge to themselves.")
     has_neighbour = torch.zeros(num_nodes, dtype=torch.bool)
     has_neighbour[edge_index[:, edge_index[0] != edge_index[1]].flatten()] = True
     isolated = num_nodes - int(has_neighbour.sum())
     if isolated and edge_index.shape[1]:
-        notes.append(f"{isolated:,} nodes have no neighbour; they are embedded from their own features.")
+        notes.append(
+            f"{isolated:,} nodes have no neighbour; they are embedded from their own features."
+        )
     return tuple(notes)

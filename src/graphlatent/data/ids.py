@@ -1,7 +1,7 @@
 """Columns of ids: read, brought to one type, and numbered. Everything here works on whole columns.
 
-Ids are integers or text and are compared as given. In a text file everything is text; its ids count as integers where every
-one of them is written as an integer is (so '7' may be one, '007' is not).
+Ids are integers or text and are compared as given. In a text file everything is text; its ids count
+as integers where every one of them is written as an integer is (so '7' may be one, '007' is not).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphlatent.data.arrow import Table
+from graphlatent.data.readers.arrow import Table
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -25,7 +25,8 @@ class IdColumn:
     Args:
         values: pyarrow array of int64 or string.
         where: the table and the column, for messages.
-        open_type: the source does not say whether these are integers or text (a text file, or no rows at all).
+        open_type: the source does not say whether these are integers or text (a text file, or no
+            rows at all).
     """
 
     values: Any
@@ -34,7 +35,9 @@ class IdColumn:
 
 
 def read_ids(table: Table, name: str, *, option: str) -> IdColumn:
-    """The column `name` as ids. Raises `InputError` where an id is missing or neither an integer nor text."""
+    """The column `name` as ids. Raises `InputError` where an id is missing or neither an integer
+    nor text.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -45,19 +48,31 @@ def read_ids(table: Table, name: str, *, option: str) -> IdColumn:
         values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
     if values.null_count:
         row = int(np.argmax(_to_numpy(values.is_null())))
-        raise InputError(f"{where}: {values.null_count} id(s) are missing, the first in {table.place(row)}. Fill them or drop the rows.")
+        raise InputError(
+            f"{where}: {values.null_count} id(s) are missing, the first in {table.place(row)}. Fill"
+            " them or drop the rows."
+        )
     if is_text or pa.types.is_null(values.type):
-        return IdColumn(values.cast(pa.string()), where, open_type=table.from_text or len(values) == 0)
+        return IdColumn(
+            values.cast(pa.string()), where, open_type=table.from_text or len(values) == 0
+        )
     if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
-        raise InputError(f"{where}: ids must be integers or text. Got values of type {values.type}.")
+        raise InputError(
+            f"{where}: ids must be integers or text. Got values of type {values.type}."
+        )
     try:
         return IdColumn(values.cast(pa.int64()), where, open_type=len(values) == 0)
     except pa.ArrowInvalid as error:
-        raise InputError(f"{where}: ids must be integers of 64 bits or text. Got values of type {values.type} that are neither.") from error
+        raise InputError(
+            f"{where}: ids must be integers of 64 bits or text. Got values of type {values.type}"
+            " that are neither."
+        ) from error
 
 
 def of_one_type(columns: Sequence[IdColumn]) -> list[Any]:
-    """The columns' values all as int64, or all as string. Raises `InputError` where one has integers and another text."""
+    """The columns' values all as int64, or all as string. Raises `InputError` where one has
+    integers and another text.
+    """
     import pyarrow as pa
 
     as_integers = [_integers(c.values) for c in columns]
@@ -66,8 +81,9 @@ def of_one_type(columns: Sequence[IdColumn]) -> list[Any]:
     text += [c for c, integers in zip(columns, as_integers, strict=True) if integers is None]
     if integer and text:
         raise InputError(
-            f"{integer[0].where} holds integers, but {text[0].where} holds text such as {shown(text[0].values[0])}. "
-            "Ids must be of one type in all tables: turn one of the columns into the other's type."
+            f"{integer[0].where} holds integers, but {text[0].where} holds text such as"
+            f" {shown(text[0].values[0])}. Ids must be of one type in all tables: turn one of the"
+            " columns into the other's type."
         )
     return [c.values.cast(pa.string()) for c in columns] if text else as_integers
 

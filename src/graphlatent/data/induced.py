@@ -1,4 +1,6 @@
-"""The part of a graph that some of its nodes make up: what training may see where the other nodes are kept for the test."""
+"""The part of a graph that some of its nodes make up: what training may see where the other nodes
+are kept for the test.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import torch
 from torch import Tensor
 
 from graphlatent.data.graph import GraphData
-from graphlatent.data.sparse import take_rows
 from graphlatent.errors import InputError
+from graphlatent.ops.sparse import take_rows
 
 
 def induced_subgraph(graph: GraphData, nodes: Tensor) -> GraphData:
@@ -26,7 +28,8 @@ def induced_subgraph(graph: GraphData, nodes: Tensor) -> GraphData:
     """
     if nodes.dtype != torch.bool or nodes.shape != (graph.num_nodes,):
         raise InputError(
-            f"A subgraph needs one bool per node, shape ({graph.num_nodes},). Got {nodes.dtype} of shape {tuple(nodes.shape)}."
+            f"A subgraph needs one bool per node, shape ({graph.num_nodes},). Got {nodes.dtype} of"
+            f" shape {tuple(nodes.shape)}."
         )
     if not bool(nodes.any()):
         raise InputError("A subgraph needs at least one node, and none is chosen.")
@@ -42,7 +45,11 @@ def induced_subgraph(graph: GraphData, nodes: Tensor) -> GraphData:
         num_nodes=len(kept),
         ptr=torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(sizes[graphs], 0)]),
         x=None if graph.x is None else take_rows(graph.x, kept),
-        columns=None if graph.columns is None else {name: values[kept.numpy()] for name, values in graph.columns.items()},
+        columns=(
+            None
+            if graph.columns is None
+            else {name: values[kept.numpy()] for name, values in graph.columns.items()}
+        ),
         edge_weight=None if graph.edge_weight is None else graph.edge_weight[inside],
         node_ids=_taken(graph.node_ids, kept),
         graph_ids=_taken(graph.graph_ids, graphs.nonzero().squeeze(1)),

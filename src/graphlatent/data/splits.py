@@ -1,7 +1,7 @@
 """Which rows train a probe, which choose its settings, and which only measure it.
 
-A row is a node or a graph. Split `k` depends on the seed and on `k` alone: asking for more splits never changes the first
-ones, so a table of 5 splits can be grown to 20 later.
+A row is a node or a graph. Split `k` depends on the seed and on `k` alone: asking for more splits
+never changes the first ones, so a table of 5 splits can be grown to 20 later.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ def random_splits(
         num_rows: how many rows there are.
         num_splits: how many splits to draw.
         train_ratio: share of the rows to train on; at least one row.
-        val_ratio: share of the rows to choose settings on; at least one row. The other rows are for the test.
+        val_ratio: share of the rows to choose settings on; at least one row. The other rows are for
+            the test.
         seed: of all splits; split `k` is drawn from (seed, k).
-        stratify: labels [num_rows]; each class then has the same shares in all three parts, up to rounding.
+        stratify: labels [num_rows]; each class then has the same shares in all three parts, up to
+            rounding.
 
     Raises:
         ConfigError: where a ratio or a count is out of range.
@@ -63,14 +65,14 @@ def random_splits(
     _check_ratio("val_ratio", val_ratio, owner=owner)
     if train_ratio + val_ratio >= 1:
         raise ConfigError(
-            f"The 'train_ratio' and 'val_ratio' parameters of {owner} must sum to less than 1, to leave rows for the test. "
-            f"Got {train_ratio} + {val_ratio} instead."
+            f"The 'train_ratio' and 'val_ratio' parameters of {owner} must sum to less than 1, to"
+            f" leave rows for the test. Got {train_ratio} + {val_ratio} instead."
         )
     num_train, num_val = max(1, round(train_ratio * num_rows)), max(1, round(val_ratio * num_rows))
     if num_train + num_val >= num_rows:
         raise InputError(
-            f"There are too few rows to split: {num_rows} row(s) with train_ratio={train_ratio} and val_ratio={val_ratio} leave none "
-            "for the test. Give more rows, or smaller ratios."
+            f"There are too few rows to split: {num_rows} row(s) with train_ratio={train_ratio} and"
+            f" val_ratio={val_ratio} leave none for the test. Give more rows, or smaller ratios."
         )
     classes = None if stratify is None else _class_numbers(stratify, num_rows=num_rows)
     splits = []
@@ -82,16 +84,19 @@ def random_splits(
     return tuple(splits)
 
 
-def fold_splits(labels: Array | Tensor, *, num_folds: int = 10, val_ratio: float = 0.1, seed: int = 0) -> tuple[Split, ...]:
+def fold_splits(
+    labels: Array | Tensor, *, num_folds: int = 10, val_ratio: float = 0.1, seed: int = 0
+) -> tuple[Split, ...]:
     """Stratified shuffled folds: each row is in the test part of exactly one split.
 
-    The members of a class are dealt out over the folds, so that their numbers differ by one at most; a class with fewer
-    members than folds is missing from the test of some.
+    The members of a class are dealt out over the folds, so that their numbers differ by one at
+    most; a class with fewer members than folds is missing from the test of some.
 
     Args:
         labels: one label per row [M].
         num_folds: how many folds, hence splits.
-        val_ratio: share of the rows outside the fold to choose settings on, stratified; at least one row.
+        val_ratio: share of the rows outside the fold to choose settings on, stratified; at least
+            one row.
         seed: of the folds and of the validation parts.
 
     Raises:
@@ -106,11 +111,13 @@ def fold_splits(labels: Array | Tensor, *, num_folds: int = 10, val_ratio: float
     num_rows = len(classes)
     if num_rows < max(num_folds, 3):
         raise InputError(
-            f"There are too few rows for {num_folds} folds: {num_rows} row(s). Every fold needs a row to test, and the other folds one "
-            "to train and one to choose settings on. Give more rows, or a smaller num_folds."
+            f"There are too few rows for {num_folds} folds: {num_rows} row(s). Every fold needs a"
+            " row to test, and the other folds one to train and one to choose settings on. Give"
+            " more rows, or a smaller num_folds."
         )
     order = _shuffled(num_rows, generator=_generator(seed))
-    dealt = order[np.argsort(classes[order], kind="stable")]  # class after class; dealing goes on where the last class stopped
+    # Class after class; dealing goes on where the last class stopped
+    dealt = order[np.argsort(classes[order], kind="stable")]
     fold = np.empty(num_rows, dtype=np.int64)
     fold[dealt] = np.arange(num_rows) % num_folds
     splits = []
@@ -118,7 +125,13 @@ def fold_splits(labels: Array | Tensor, *, num_folds: int = 10, val_ratio: float
         rest = np.flatnonzero(fold != k)
         rest = _interleaved(rest[_shuffled(len(rest), generator=_generator(seed, k))], classes)
         num_val = min(max(1, round(val_ratio * len(rest))), len(rest) - 1)
-        splits.append(Split(train=np.sort(rest[num_val:]), val=np.sort(rest[:num_val]), test=np.flatnonzero(fold == k)))
+        splits.append(
+            Split(
+                train=np.sort(rest[num_val:]),
+                val=np.sort(rest[:num_val]),
+                test=np.flatnonzero(fold == k),
+            )
+        )
     return tuple(splits)
 
 
@@ -130,15 +143,17 @@ def _cut(order: Array, *, num_train: int, num_val: int) -> Split:
 def _interleaved(order: Array, classes: Array) -> Array:
     """The rows of `order` rearranged so that every stretch of them holds the classes in proportion.
 
-    The i-th of the n members of a class stands at the quantile (i + 1/2) / n of the whole; the random order decides which
-    member is the i-th, and who goes first among equal quantiles.
+    The i-th of the n members of a class stands at the quantile (i + 1/2) / n of the whole; the
+    random order decides which member is the i-th, and who goes first among equal quantiles.
     """
     of_row = classes[order]
     by_class = np.argsort(of_row, kind="stable")
     size = np.bincount(of_row)
     start = np.cumsum(size) - size
     quantile = np.empty(len(order))
-    quantile[by_class] = (np.arange(len(order)) - start[of_row[by_class]] + 0.5) / size[of_row[by_class]]
+    quantile[by_class] = (np.arange(len(order)) - start[of_row[by_class]] + 0.5) / size[
+        of_row[by_class]
+    ]
     rearranged: Array = order[np.argsort(quantile, kind="stable")]
     return rearranged
 
@@ -149,7 +164,9 @@ def _shuffled(num_rows: int, *, generator: torch.Generator) -> Array:
 
 
 def _generator(*key: int) -> torch.Generator:
-    """A generator of its own for every key: neighbouring seeds and splits have unrelated streams."""
+    """A generator of its own for every key: neighbouring seeds and splits have unrelated
+    streams.
+    """
     words = np.random.SeedSequence(key).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(words[0]) >> 1)
 

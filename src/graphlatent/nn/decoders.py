@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 from graphlatent.data.batches import Structure
-from graphlatent.data.sparse import SparseMatrix
 from graphlatent.nn.encoders import LAYERS, Kind, initialise
 from graphlatent.nn.norm import BatchNorm
+from graphlatent.ops.sparse import SparseMatrix
 
 
 def _linear(in_dim: int, out_dim: int) -> nn.Linear:
@@ -21,7 +21,8 @@ def _linear(in_dim: int, out_dim: int) -> nn.Linear:
 
 
 class MLPDecoder(nn.Module):
-    """Linear, ReLU, batch norm between layers; the last is linear with nothing after it (or ReLU, as released).
+    """Linear, ReLU, batch norm between layers; the last is linear with nothing after it (or ReLU,
+    as released).
 
     Args:
         in_dim: width of the encoder's last layer, H.
@@ -32,7 +33,13 @@ class MLPDecoder(nn.Module):
     """
 
     def __init__(
-        self, in_dim: int, out_dim: int, *, num_layers: int = 1, relu_output: bool = False, generator: torch.Generator | None = None
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        num_layers: int = 1,
+        relu_output: bool = False,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         widths = [in_dim] * num_layers + [out_dim]
@@ -41,7 +48,7 @@ class MLPDecoder(nn.Module):
         self.relu_output = relu_output
         initialise(self, generator)
 
-    def forward(self, hidden: Tensor, structure: Structure) -> Tensor:  # noqa: ARG002 - row-wise: needs no edges
+    def forward(self, hidden: Tensor, structure: Structure) -> Tensor:
         """Reconstructed features, [N, F]."""
         out: Tensor = self.linears[-1](self.body(hidden))
         return torch.relu(out) if self.relu_output else out
@@ -55,7 +62,9 @@ class MLPDecoder(nn.Module):
 
 
 class GNNDecoder(nn.Module):
-    """The same shape with graph convolutions in place of linear maps; allowed at graph level (Corollary 2)."""
+    """The same shape with graph convolutions in place of linear maps; allowed at graph level
+    (Corollary 2).
+    """
 
     def __init__(
         self,

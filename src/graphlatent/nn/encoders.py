@@ -1,7 +1,7 @@
 """GCN and GIN encoders, and the adapter for the user's own.
 
-A layer is convolution, activation, batch norm. The last one ends with its activation: no batch norm anywhere inside it,
-as the paper says (the released scripts have one there: `last_norm=True`).
+A layer is convolution, activation, batch norm. The last one ends with its activation: no batch norm
+anywhere inside it, as the paper says (the released scripts have one there: `last_norm=True`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from graphlatent.data.batches import EdgeList, Structure
 from graphlatent.data.edges import is_symmetric
-from graphlatent.data.sparse import Features, SparseMatrix, to_dense
 from graphlatent.errors import InputError
 from graphlatent.nn.norm import BatchNorm
 from graphlatent.nn.propagation import gcn_matrix, gin_matrix, propagate
+from graphlatent.ops.sparse import Features, SparseMatrix, to_dense
 
 Kind = Literal["gcn", "gin"]
 
@@ -55,12 +55,16 @@ class GINLayer(nn.Module):
         self.bias2 = nn.Parameter(torch.zeros(out_dim))
 
     def inner(self, x: Features, matrix: SparseMatrix) -> Tensor:
-        """What is linear in `x`, [N, out_dim]: the first linear map and the sum over neighbours commute."""
+        """What is linear in `x`, [N, out_dim]: the first linear map and the sum over neighbours
+        commute.
+        """
         return propagate(matrix, x, self.weight, self.bias)
 
     def outer(self, inner: Tensor) -> Tensor:
         """What follows, row by row: the rest of the MLP."""
-        return torch.addmm(self.bias2.to(inner.dtype), torch.relu(inner), self.weight2.to(inner.dtype))
+        return torch.addmm(
+            self.bias2.to(inner.dtype), torch.relu(inner), self.weight2.to(inner.dtype)
+        )
 
     def forward(self, x: Features, matrix: SparseMatrix) -> Tensor:
         """Convolved rows, [N, out_dim]."""
@@ -72,7 +76,9 @@ MATRICES: dict[str, Callable[[EdgeList], SparseMatrix]] = {"gcn": gcn_matrix, "g
 
 
 def initialise(module: nn.Module, generator: torch.Generator | None = None) -> None:
-    """Xavier-uniform weights and zero biases in every layer of `module`; batch norms and slopes keep their start."""
+    """Xavier-uniform weights and zero biases in every layer of `module`; batch norms and slopes
+    keep their start.
+    """
     for layer in module.modules():
         if isinstance(layer, (GCNLayer, GINLayer, nn.Linear)):
             for name, parameter in layer.named_parameters(recurse=False):
@@ -100,7 +106,8 @@ class GNNEncoder(nn.Module):
         kind: 'gcn' or 'gin'.
         hidden_dim: width of every layer, H.
         num_layers: depth.
-        activation: 'prelu' (one slope a layer, starting at 0.25) or 'relu'; 'auto' is PReLU in GCN, ReLU in GIN.
+        activation: 'prelu' (one slope a layer, starting at 0.25) or 'relu'; 'auto' is PReLU in GCN,
+            ReLU in GIN.
         last_norm: batch norm after the last layer too.
         generator: source of the initial weights.
     """
@@ -142,7 +149,9 @@ class GNNEncoder(nn.Module):
         return outputs
 
     def finish(self, i: int, inner: Tensor) -> Tensor:
-        """Layer `i` from its linear part on, [N, H]: the rest of the convolution, the activation, the batch norm where it has one."""
+        """Layer `i` from its linear part on, [N, H]: the rest of the convolution, the activation,
+        the batch norm where it has one.
+        """
         out: Tensor = self.activations[i](self.convs[i].outer(inner))  # type: ignore[operator]
         if i < len(self.norms):
             out = self.norms[i](out)
@@ -158,7 +167,8 @@ class GNNEncoder(nn.Module):
 class CustomEncoder(nn.Module):
     """The user's module `(x, edge_index, edge_weight) -> [N, H]` in the form the model asks for.
 
-    The module gets dense features and plain edges; it counts as one layer, so a graph's embedding pools its output.
+    The module gets dense features and plain edges; it counts as one layer, so a graph's embedding
+    pools its output.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -178,7 +188,7 @@ class CustomEncoder(nn.Module):
         if not isinstance(out, Tensor) or out.ndim != 2 or out.shape[0] != dense.shape[0]:
             got = f"shape {tuple(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
             raise InputError(
-                f"The custom encoder {type(self.module).__name__} must return one row per node, a tensor of shape "
-                f"({dense.shape[0]}, H). Got {got}."
+                f"The custom encoder {type(self.module).__name__} must return one row per node, a"
+                f" tensor of shape ({dense.shape[0]}, H). Got {got}."
             )
         return [out]

@@ -1,7 +1,8 @@
 """Batch norm whose evaluation never depends on momentum or on what else is in the batch.
 
-In training it normalises with the statistics of the rows at hand, each view with its own. For embedding, the statistics
-are measured exactly, once, over the plain view of the whole training set (`measure_statistics`), and then fixed.
+In training it normalises with the statistics of the rows at hand, each view with its own. For
+embedding, the statistics are measured exactly, once, over the plain view of the whole training set
+(`measure_statistics`), and then fixed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from torch.nn import functional
 
 
 class BatchNorm(nn.Module):
-    """Batch norm over rows. Differs from `torch.nn.BatchNorm1d`: no running average; a single row has variance 0."""
+    """Batch norm over rows. Differs from `torch.nn.BatchNorm1d`: no running average; a single row
+    has variance 0.
+    """
 
     mean: Tensor
     var: Tensor
@@ -30,16 +33,21 @@ class BatchNorm(nn.Module):
         self.register_buffer("var", torch.ones(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalised rows, [N, dim]: with their own statistics in training, with the measured ones in evaluation."""
+        """Normalised rows, [N, dim]: with their own statistics in training, with the measured ones
+        in evaluation.
+        """
         if self.measuring:
             self.mean = x.mean(0)
             self.var = x.var(0, unbiased=False)
         if not self.training:
             scale: Tensor = self.weight * torch.rsqrt(self.var + self.eps)
             return (x - self.mean) * scale + self.bias
-        if x.shape[0] == 1:  # torch refuses; variance 0 leaves the difference from the mean, which is 0
+        # Torch refuses; variance 0 leaves the difference from the mean, which is 0
+        if x.shape[0] == 1:
             return (x - x.mean(0)) / math.sqrt(self.eps) * self.weight + self.bias
-        normed: Tensor = functional.batch_norm(x, None, None, self.weight, self.bias, training=True, eps=self.eps)
+        normed: Tensor = functional.batch_norm(
+            x, None, None, self.weight, self.bias, training=True, eps=self.eps
+        )
         return normed
 
 
@@ -50,13 +58,18 @@ def has_statistics(model: nn.Module) -> bool:
 
 @torch.no_grad()
 def measure_statistics(model: nn.Module, forward: Callable[[], object]) -> None:
-    """Set the statistics of every batch norm in `model` to those of one call of `forward` (the plain view, all rows).
+    """Set the statistics of every batch norm in `model` to those of one call of `forward` (the
+    plain view, all rows).
 
-    Layers are measured in the order in which they run, each on the input it will see in evaluation, so one pass is
-    exact. `torch.nn` batch norms inside a user's encoder are measured too.
+    Layers are measured in the order in which they run, each on the input it will see in evaluation,
+    so one pass is exact. `torch.nn` batch norms inside a user's encoder are measured too.
     """
     ours = [m for m in model.modules() if isinstance(m, BatchNorm)]
-    torchs = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
+    torchs = [
+        m
+        for m in model.modules()
+        if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.track_running_stats
+    ]
     momenta = [m.momentum for m in torchs]
     was_training = model.training
     model.eval()  # dropout and the like stay off

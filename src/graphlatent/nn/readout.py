@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 
-def readout(layers: Sequence[Tensor], graph_id: Tensor, *, num_graphs: int, how: str = "sum") -> Tensor:
+def readout(
+    layers: Sequence[Tensor], graph_id: Tensor, *, num_graphs: int, how: str = "sum"
+) -> Tensor:
     """Each layer's rows [N, H] pooled per graph and the layers concatenated, [B, layers * H].
 
     Args:

@@ -1,4 +1,6 @@
-"""What an embedding knows, measured by simple models whose settings are chosen without the test labels."""
+"""What an embedding knows, measured by simple models whose settings are chosen without the test
+labels.
+"""
 
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe

@@ -1,7 +1,7 @@
 """Clustering as a probe: do the classes come out as clusters, found without a label?
 
-The rows are clustered first, for every seed; only then are the labels read, to score what was found. Nothing is chosen by the scores.
-Legend: M rows, D columns, K clusters, C classes.
+The rows are clustered first, for every seed; only then are the labels read, to score what was
+found. Nothing is chosen by the scores. Legend: M rows, D columns, K clusters, C classes.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ class ClusterResult(ScoresBySeed):
 
     Args:
         nmi: normalised mutual information of each seed; 0 where clusters say nothing about classes.
-        ari: adjusted Rand index of each seed; 0 on average for random clusters, and below for worse.
-        acc: share of rows in the class of their cluster, clusters and classes matched one to one in the best way.
+        ari: adjusted Rand index of each seed; 0 on average for random clusters, and below for
+            worse.
+        acc: share of rows in the class of their cluster, clusters and classes matched one to one in
+            the best way.
         method: "kmeans" or "spectral".
         num_clusters: K.
         seeds: of the random starts.
@@ -72,14 +74,19 @@ def cluster_probe(
     """The agreement of classes with clusters that were found without them.
 
     Args:
-        representation: one row per node or graph [M, D]: array, tensor, SciPy sparse matrix or `SparseMatrix`.
-        labels: one class per row [M], numbers or names. They score the clusters, once all are found.
+        representation: one row per node or graph [M, D]: array, tensor, SciPy sparse matrix or
+            `SparseMatrix`.
+        labels: one class per row [M], numbers or names. They score the clusters, once all are
+            found.
         method: "kmeans" or "spectral"; see `cluster_rows`.
-        num_clusters: K. By default the number of classes: the one thing that is taken from the labels beforehand.
+        num_clusters: K. By default the number of classes: the one thing that is taken from the
+            labels beforehand.
         seeds: random starts, one clustering each.
-        preprocessing: "none": rows as they are; "row": each divided by its length; "standard": each column divided by its standard
-            deviation over all rows. There are no labels to choose it by: name it beforehand, and report it.
-        restarts: how often k-means starts anew for each seed; the start with the smallest distances to the centres is kept.
+        preprocessing: "none": rows as they are; "row": each divided by its length; "standard": each
+            column divided by its standard deviation over all rows. There are no labels to choose it
+            by: name it beforehand, and report it.
+        restarts: how often k-means starts anew for each seed; the start with the smallest distances
+            to the centres is kept.
         neighbours: of each row, in the graph that "spectral" is about.
 
     Raises:
@@ -92,15 +99,27 @@ def cluster_probe(
     classes = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     rows = double_rows(representation)
     if classes.shape != (rows.shape[0],):
-        raise InputError(f"Labels must be one class per row of the representation, shape ({rows.shape[0]},). Got shape {classes.shape}.")
+        raise InputError(
+            f"Labels must be one class per row of the representation, shape ({rows.shape[0]},). Got"
+            f" shape {classes.shape}."
+        )
     size = len(np.unique(classes)) if num_clusters is None else num_clusters
     counts = {"num_clusters": size, "restarts": restarts, "neighbours": neighbours}
     _check_settings(method, preprocessing, counts, num_rows=rows.shape[0], owner="cluster_probe")
     points = _points(scaled_rows(rows, preprocessing), size, method=method, neighbours=neighbours)
     found = [_kmeans(points, size, restarts=restarts, seed=int(seed)) for seed in seeds]
-    scores = {name: tuple(score(classes, clusters) for clusters in found) for name, score in SCORES.items()}
+    scores = {
+        name: tuple(score(classes, clusters) for clusters in found)
+        for name, score in SCORES.items()
+    }
     selection = SELECTION + (COUNTED if num_clusters is None else "")
-    return ClusterResult(**scores, method=method, num_clusters=size, seeds=tuple(map(int, seeds)), selection=selection)
+    return ClusterResult(
+        **scores,
+        method=method,
+        num_clusters=size,
+        seeds=tuple(map(int, seeds)),
+        selection=selection,
+    )
 
 
 def cluster_rows(
@@ -116,9 +135,10 @@ def cluster_rows(
     """The cluster of every row, int64 [M], from 0 to K - 1.
 
     - "kmeans": Lloyd's k-means from k-means++ starts (Arthur and Vassilvitskii 2007).
-    - "spectral": Ng, Jordan and Weiss (2001) on the graph of nearest neighbours, in which a row is linked to another by 1 where each
-      is among the other's nearest, by 1/2 where one is. The first K eigenvectors of D^-1/2 A D^-1/2, rows scaled to length 1, are
-      clustered by k-means. All is sparse but the eigenvectors.
+    - "spectral": Ng, Jordan and Weiss (2001) on the graph of nearest neighbours, in which a row is
+      linked to another by 1 where each is among the other's nearest, by 1/2 where one is. The first
+      K eigenvectors of D^-1/2 A D^-1/2, rows scaled to length 1, are clustered by k-means. All is
+      sparse but the eigenvectors.
 
     Args:
         representation: one row per node or graph [M, D].
@@ -131,18 +151,23 @@ def cluster_rows(
 
     Raises:
         ConfigError: where a setting is out of range.
-        InputError: where there are fewer rows than clusters, or the representation is no table of numbers.
+        InputError: where there are fewer rows than clusters, or the representation is no table of
+            numbers.
         MissingDependencyError: where scikit-learn is not installed.
     """
     rows = double_rows(representation)
     counts = {"num_clusters": num_clusters, "restarts": restarts, "neighbours": neighbours}
     _check_settings(method, preprocessing, counts, num_rows=rows.shape[0], owner="cluster_rows")
-    points = _points(scaled_rows(rows, preprocessing), num_clusters, method=method, neighbours=neighbours)
+    points = _points(
+        scaled_rows(rows, preprocessing), num_clusters, method=method, neighbours=neighbours
+    )
     return _kmeans(points, num_clusters, restarts=restarts, seed=seed)
 
 
 def scaled_rows(rows: Rows, how: Preprocessing) -> Rows:
-    """The rows prepared as `cluster_probe` says. Centring is left out, since distances do not depend on it: sparse rows stay sparse."""
+    """The rows prepared as `cluster_probe` says. Centring is left out, since distances do not
+    depend on it: sparse rows stay sparse.
+    """
     if how == "none":
         return rows
     if isinstance(rows, Tensor):
@@ -161,30 +186,39 @@ def scaled_rows(rows: Rows, how: Preprocessing) -> Rows:
 
 
 def clustering_accuracy(truth: Array, found: Array) -> float:
-    """Share of rows in the class of their cluster, each cluster matched with one class of its own in the best way.
+    """Share of rows in the class of their cluster, each cluster matched with one class of its own
+    in the best way.
 
-    With fewer classes than clusters, rows of a cluster without a class count as wrong. The matching is Kuhn's Hungarian method.
+    With fewer classes than clusters, rows of a cluster without a class count as wrong. The matching
+    is Kuhn's Hungarian method.
     """
     table = _table(truth, found)
     return float(table[linear_sum_assignment(-table)].sum() / table.sum())
 
 
 def normalized_mutual_information(truth: Array, found: Array) -> float:
-    """I(classes; clusters) / mean of their entropies, from 0 to 1; 1 where both put all rows together."""
+    """I(classes; clusters) / mean of their entropies, from 0 to 1; 1 where both put all rows
+    together.
+    """
     table = _table(truth, found)
-    joint, of_class, of_cluster = (_entropy(counts) for counts in (table, table.sum(1), table.sum(0)))
+    joint, of_class, of_cluster = (
+        _entropy(counts) for counts in (table, table.sum(1), table.sum(0))
+    )
     if of_class + of_cluster == 0:
         return 1.0
     return float(np.clip(2 * (of_class + of_cluster - joint) / (of_class + of_cluster), 0, 1))
 
 
 def adjusted_rand(truth: Array, found: Array) -> float:
-    """Rand index of all pairs of rows, less what equally large random clusters would get, scaled to 1 (Hubert and Arabie 1985).
+    """Rand index of all pairs of rows, less what equally large random clusters would get, scaled to
+    1 (Hubert and Arabie 1985).
 
     1 where nothing is left to chance: all rows together, or each by itself, in both.
     """
     table = _table(truth, found)
-    both, in_class, in_cluster = (float((counts * (counts - 1) // 2).sum()) for counts in (table, table.sum(1), table.sum(0)))
+    both, in_class, in_cluster = (
+        float((counts * (counts - 1) // 2).sum()) for counts in (table, table.sum(1), table.sum(0))
+    )
     pairs = float(table.sum() * (table.sum() - 1) // 2)
     expected, most = in_class * in_cluster / max(pairs, 1.0), (in_class + in_cluster) / 2
     return 1.0 if most == expected else (both - expected) / (most - expected)
@@ -202,7 +236,11 @@ def _table(truth: Array, found: Array) -> Array:
     _, row = np.unique(truth, return_inverse=True)
     _, column = np.unique(found, return_inverse=True)
     shape = int(row.max()) + 1, int(column.max()) + 1
-    counts: Array = np.bincount(row * shape[1] + column, minlength=shape[0] * shape[1]).astype(np.int64).reshape(shape)
+    counts: Array = (
+        np.bincount(row * shape[1] + column, minlength=shape[0] * shape[1])
+        .astype(np.int64)
+        .reshape(shape)
+    )
     return counts
 
 
@@ -211,8 +249,12 @@ def _entropy(counts: Array) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-def _points(rows: Rows, num_clusters: int, *, method: Method, neighbours: int) -> Array | sp.csr_matrix:
-    """What k-means is about: the rows themselves, or where they stand in the graph of neighbours."""
+def _points(
+    rows: Rows, num_clusters: int, *, method: Method, neighbours: int
+) -> Array | sp.csr_matrix:
+    """What k-means is about: the rows themselves, or where they stand in the graph of
+    neighbours.
+    """
     if method == "kmeans":
         return rows.cpu().numpy() if isinstance(rows, Tensor) else rows
     vectors = _first_eigenvectors(_neighbour_graph(rows, neighbours, num_clusters), num_clusters)
@@ -227,31 +269,39 @@ def _kmeans(rows: Array | sp.csr_matrix, num_clusters: int, *, restarts: int, se
     except ImportError as error:
         raise missing_package("scikit-learn", needed_for="Clustering") from error
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different rows than clusters: said below, once
+        # Fewer different rows than clusters: said below, once
+        warnings.simplefilter("ignore", ConvergenceWarning)
         model = KMeans(num_clusters, init="k-means++", n_init=restarts, random_state=seed)
         found: Array = model.fit_predict(rows).astype(np.int64)
     if len(np.unique(found)) < num_clusters:
-        words = f"Only {len(np.unique(found))} of {num_clusters} clusters were found: many rows are the same. Look at the representation."
+        words = (
+            f"Only {len(np.unique(found))} of {num_clusters} clusters were found: many rows are the"
+            " same. Look at the representation."
+        )
         warnings.warn(words, GraphLatentWarning, stacklevel=4)
     return found
 
 
 def _neighbour_graph(rows: Rows, neighbours: int, num_clusters: int) -> sp.csr_matrix:
-    """The symmetric graph of nearest neighbours [M, M]: mean of "j is among the nearest of i" and its transpose."""
+    """The symmetric graph of nearest neighbours [M, M]: mean of "j is among the nearest of i" and
+    its transpose.
+    """
     num_rows = rows.shape[0]
     count = min(neighbours, num_rows - 1)
     everything = np.arange(num_rows)
     near = nearest_rows(rows, queries=everything, among=everything, count=count + 1)
     other = near != everything[:, None]
-    other[:, -1] &= ~other.all(1)  # a row with many copies may be missing among its own nearest: drop the farthest instead
+    # A row with many copies may be missing among its own nearest: drop the farthest instead
+    other[:, -1] &= ~other.all(1)
     source, target = np.repeat(everything, count), near[other]
     half = sp.csr_matrix((np.full(len(target), 0.5), (source, target)), shape=(num_rows, num_rows))
     graph: sp.csr_matrix = sp.csr_matrix(half + half.T)
     num_parts = connected_components(graph, directed=False)[0]
     if num_parts > num_clusters:
         words = (
-            f"The graph of {count} nearest neighbours falls into {num_parts} parts, more than the {num_clusters} clusters: which parts are "
-            "put together is a matter of chance. Raise 'neighbours'."
+            f"The graph of {count} nearest neighbours falls into {num_parts} parts, more than the"
+            f" {num_clusters} clusters: which parts are put together is a matter of chance. Raise"
+            " 'neighbours'."
         )
         warnings.warn(words, GraphLatentWarning, stacklevel=4)
     return graph
@@ -260,8 +310,9 @@ def _neighbour_graph(rows: Rows, neighbours: int, num_clusters: int) -> sp.csr_m
 def _first_eigenvectors(graph: sp.csr_matrix, count: int) -> Array:
     """The eigenvectors of D^-1/2 A D^-1/2 with the largest eigenvalues, [M, count].
 
-    By LOBPCG (Knyazev 2001) for many rows: it works on all of them at once, so that it finds each of several equal eigenvalues, as
-    separate parts of a graph have, where Lanczos methods may miss some.
+    By LOBPCG (Knyazev 2001) for many rows: it works on all of them at once, so that it finds each
+    of several equal eigenvalues, as separate parts of a graph have, where Lanczos methods may miss
+    some.
     """
     degree = np.asarray(graph.sum(1)).ravel()
     root = sp.diags(1 / np.sqrt(np.where(degree > 0, degree, 1)))
@@ -272,18 +323,26 @@ def _first_eigenvectors(graph: sp.csr_matrix, count: int) -> Array:
         return vectors
     start = np.random.default_rng(0).normal(size=(num_rows, count + _SPARE))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of the spare vectors, which need not converge
+        # Of the spare vectors, which need not converge
+        warnings.simplefilter("ignore", UserWarning)
         values, vectors = lobpcg(matrix, start, largest=True, tol=1e-5, maxiter=500)
     return vectors[:, np.argsort(-values)[:count]]
 
 
-def _check_settings(method: str, preprocessing: str, counts: Mapping[str, int], *, num_rows: int, owner: str) -> None:
+def _check_settings(
+    method: str, preprocessing: str, counts: Mapping[str, int], *, num_rows: int, owner: str
+) -> None:
     if method not in METHODS:
         raise bad_argument("method", owner=owner, allowed=f"one of {METHODS}", got=method)
     if preprocessing not in PREPROCESSING:
-        raise bad_argument("preprocessing", owner=owner, allowed=f"one of {PREPROCESSING}", got=preprocessing)
+        raise bad_argument(
+            "preprocessing", owner=owner, allowed=f"one of {PREPROCESSING}", got=preprocessing
+        )
     for name, value in counts.items():
         if value < 1:
             raise bad_argument(name, owner=owner, allowed="an int of at least 1", got=value)
     if num_rows < counts["num_clusters"]:
-        raise InputError(f"There are fewer rows than clusters, {num_rows} and {counts['num_clusters']}. Ask for fewer clusters.")
+        raise InputError(
+            f"There are fewer rows than clusters, {num_rows} and {counts['num_clusters']}. Ask for"
+            " fewer clusters."
+        )

@@ -1,8 +1,9 @@
-"""Overlapping communities as a probe: are a node's communities, one or several, to be found in its row?
+"""Overlapping communities as a probe: are a node's communities, one or several, to be found in its
+row?
 
-Found by overlapping k-means, which takes a row of several communities to lie at the mean of their centres: where averaging over
-neighbours puts a node whose neighbours are of several communities. The truth is read afterwards, to score what was found.
-Legend: M rows, D columns, K communities.
+Found by overlapping k-means, which takes a row of several communities to lie at the mean of their
+centres: where averaging over neighbours puts a node whose neighbours are of several communities.
+The truth is read afterwards, to score what was found. Legend: M rows, D columns, K communities.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from graphlatent.probes.results import ScoresBySeed
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-SELECTION = "Nothing was chosen by the true communities: they were read afterwards, to score those found."
+SELECTION = (
+    "Nothing was chosen by the true communities: they were read afterwards, to score those found."
+)
 COUNTED = " Their number is the true one."
 _MAX_STEPS = 100
 _BLOCK = 2**22  # pairs of rows looked at together
@@ -31,11 +34,14 @@ _BLOCK = 2**22  # pairs of rows looked at together
 
 @dataclass(frozen=True)
 class CommunityResult(ScoresBySeed):
-    """How well true and found communities agree, seed by seed. All scores are 1 for perfect agreement.
+    """How well true and found communities agree, seed by seed. All scores are 1 for perfect
+    agreement.
 
     Args:
-        nmi: overlapping normalised mutual information of each seed; 0 where the found ones say nothing.
-        f1: average F1 of each seed, every community matched with the most similar one of the other side. Not 0 by chance.
+        nmi: overlapping normalised mutual information of each seed; 0 where the found ones say
+            nothing.
+        f1: average F1 of each seed, every community matched with the most similar one of the other
+            side. Not 0 by chance.
         omega: omega index of each seed; 0 on average by chance.
         per_row: in how many communities a row was found on average, of each seed.
         num_communities: K.
@@ -65,11 +71,15 @@ def community_probe(
     """The agreement of true communities with those that were found without them.
 
     Args:
-        representation: one row per node [M, D]: array, tensor, SciPy sparse matrix or `SparseMatrix`.
-        truth: a 0/1 table [M, K] (array or tensor), or a list of the row numbers in each community. Rows may be in none.
-        num_communities: K to look for. By default the true one: the one thing that is taken from the truth beforehand.
+        representation: one row per node [M, D]: array, tensor, SciPy sparse matrix or
+            `SparseMatrix`.
+        truth: a 0/1 table [M, K] (array or tensor), or a list of the row numbers in each community.
+            Rows may be in none.
+        num_communities: K to look for. By default the true one: the one thing that is taken from
+            the truth beforehand.
         seeds: random starts, one search each.
-        preprocessing: "none", "row" or "standard"; see `graphlatent.probes.clustering.cluster_probe`.
+        preprocessing: "none", "row" or "standard"; see
+            `graphlatent.probes.clustering.cluster_probe`.
         restarts: of the k-means that the search starts from.
 
     Raises:
@@ -83,24 +93,44 @@ def community_probe(
     members = membership_table(truth, num_rows=rows.shape[0])
     size = members.shape[1] if num_communities is None else num_communities
     found = [
-        overlapping_kmeans(rows, num_communities=size, seed=int(seed), preprocessing=preprocessing, restarts=restarts) for seed in seeds
+        overlapping_kmeans(
+            rows,
+            num_communities=size,
+            seed=int(seed),
+            preprocessing=preprocessing,
+            restarts=restarts,
+        )
+        for seed in seeds
     ]
     scores = {name: tuple(score(members, each) for each in found) for name, score in SCORES.items()}
     per_row = tuple(float(each.sum(1).mean()) for each in found)
     selection = SELECTION + (COUNTED if num_communities is None else "")
-    return CommunityResult(**scores, per_row=per_row, num_communities=size, seeds=tuple(map(int, seeds)), selection=selection)
+    return CommunityResult(
+        **scores,
+        per_row=per_row,
+        num_communities=size,
+        seeds=tuple(map(int, seeds)),
+        selection=selection,
+    )
 
 
 def overlapping_kmeans(
-    representation: Any, *, num_communities: int, seed: int = 0, preprocessing: Preprocessing = "row", restarts: int = 10
+    representation: Any,
+    *,
+    num_communities: int,
+    seed: int = 0,
+    preprocessing: Preprocessing = "row",
+    restarts: int = 10,
 ) -> Array:
     """Which row is in which community, bool [M, K]; every row is in one or more.
 
-    Minimises the squared distances of rows to the mean of their communities' centres: OKM (Cleuziou, "An extended version of the k-means
-    method for overlapping clustering", ICPR 2008). There is no threshold to set. From the clusters of k-means on, in turn:
-    - each row takes the nearest centre, then the next nearest ones while the mean of those taken comes nearer to it; where that is no
-      nearer than its communities before, it keeps those;
-    - all centres move to where the sum is smallest, by least squares. Differs from the paper, which moves one after the other.
+    Minimises the squared distances of rows to the mean of their communities' centres: OKM
+    (Cleuziou, "An extended version of the k-means method for overlapping clustering", ICPR 2008).
+    There is no threshold to set. From the clusters of k-means on, in turn:
+    - each row takes the nearest centre, then the next nearest ones while the mean of those taken
+      comes nearer to it; where that is no nearer than its communities before, it keeps those;
+    - all centres move to where the sum is smallest, by least squares. Differs from the paper, which
+      moves one after the other.
 
     Args:
         representation: one row per node [M, D].
@@ -111,17 +141,22 @@ def overlapping_kmeans(
 
     Raises:
         ConfigError: where a setting is out of range.
-        InputError: where there are fewer rows than communities, or the representation is no table of numbers.
+        InputError: where there are fewer rows than communities, or the representation is no table
+            of numbers.
         MissingDependencyError: where scikit-learn is not installed.
     """
     owner = "overlapping_kmeans"
     if preprocessing not in PREPROCESSING:
-        raise bad_argument("preprocessing", owner=owner, allowed=f"one of {PREPROCESSING}", got=preprocessing)
+        raise bad_argument(
+            "preprocessing", owner=owner, allowed=f"one of {PREPROCESSING}", got=preprocessing
+        )
     for name, value in (("num_communities", num_communities), ("restarts", restarts)):
         if value < 1:
             raise bad_argument(name, owner=owner, allowed="an int of at least 1", got=value)
     prepared = scaled_rows(double_rows(representation), preprocessing)
-    rows: Array | sp.csr_matrix = prepared.cpu().numpy() if isinstance(prepared, Tensor) else prepared
+    rows: Array | sp.csr_matrix = (
+        prepared.cpu().numpy() if isinstance(prepared, Tensor) else prepared
+    )
     clusters = cluster_rows(prepared, num_clusters=num_communities, seed=seed, restarts=restarts)
     members: Array = clusters[:, None] == np.arange(num_communities)
     centres: Array = np.zeros((num_communities, rows.shape[1]))
@@ -135,7 +170,8 @@ def overlapping_kmeans(
 
 
 def membership_table(truth: Array | Tensor | Sequence[Sequence[int]], *, num_rows: int) -> Array:
-    """The truth as bool [M, K], out of a 0/1 table (array or tensor) or a list of the row numbers in each community.
+    """The truth as bool [M, K], out of a 0/1 table (array or tensor) or a list of the row numbers
+    in each community.
 
     Raises:
         InputError: where it is neither.
@@ -144,25 +180,39 @@ def membership_table(truth: Array | Tensor | Sequence[Sequence[int]], *, num_row
         table = np.zeros((num_rows, len(truth)), dtype=bool)
         for k, rows in enumerate(truth):
             numbers = np.asarray(rows)
-            if numbers.ndim != 1 or (numbers.size and (numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= num_rows)):
-                raise InputError(f"Community {k} must be a list of row numbers from 0 to {num_rows - 1}. A 0/1 table is given as an array.")
+            if numbers.ndim != 1 or (
+                numbers.size
+                and (
+                    numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= num_rows
+                )
+            ):
+                raise InputError(
+                    f"Community {k} must be a list of row numbers from 0 to {num_rows - 1}. A 0/1"
+                    " table is given as an array."
+                )
             table[numbers.astype(np.int64), k] = True
     else:
         values = truth.detach().cpu().numpy() if isinstance(truth, Tensor) else np.asarray(truth)
         if values.ndim != 2 or len(values) != num_rows or not bool(np.isin(values, (0, 1)).all()):
-            raise InputError(f"The true communities must be a 0/1 table with one row per row of the representation, {num_rows}, or lists.")
+            raise InputError(
+                "The true communities must be a 0/1 table with one row per row of the"
+                f" representation, {num_rows}, or lists."
+            )
         table = values.astype(bool)
     if not table.any():
-        raise InputError("The true communities are all empty. Give at least one community with a member.")
+        raise InputError(
+            "The true communities are all empty. Give at least one community with a member."
+        )
     return table[:, table.any(0)]
 
 
 def overlapping_nmi(truth: Array, found: Array) -> float:
     """Normalised mutual information of two covers, bool [M, K] and [M, L], from 0 to 1.
 
-    NMI_max of McDaid, Greene and Hurley, "Normalized mutual information to evaluate overlapping community finding algorithms" (2011):
-    Lancichinetti, Fortunato and Kertesz's measure (2009) divided by the larger of both entropies, so that it is 0 where covers
-    have nothing in common. Covers without entropy, all communities of all rows, score 1 where both are such and else 0.
+    NMI_max of McDaid, Greene and Hurley, "Normalized mutual information to evaluate overlapping
+    community finding algorithms" (2011): Lancichinetti, Fortunato and Kertesz's measure (2009)
+    divided by the larger of both entropies, so that it is 0 where covers have nothing in common.
+    Covers without entropy, all communities of all rows, score 1 where both are such and else 0.
     """
     first, second = _present(truth), _present(found)
     of_first, given_second = _entropies(first, second)
@@ -173,9 +223,11 @@ def overlapping_nmi(truth: Array, found: Array) -> float:
 
 
 def average_f1(truth: Array, found: Array) -> float:
-    """Mean of two means: of the best F1 that each true community finds among the found ones, and the other way round.
+    """Mean of two means: of the best F1 that each true community finds among the found ones, and
+    the other way round.
 
-    Yang and Leskovec, "Overlapping community detection at scale" (WSDM 2013). Both arguments are bool [M, K] and [M, L].
+    Yang and Leskovec, "Overlapping community detection at scale" (WSDM 2013). Both arguments are
+    bool [M, K] and [M, L].
     """
     first, second = _present(truth), _present(found)
     if first.shape[1] == 0 or second.shape[1] == 0:
@@ -185,10 +237,12 @@ def average_f1(truth: Array, found: Array) -> float:
 
 
 def omega_index(truth: Array, found: Array) -> float:
-    """Share of pairs of rows that have equally many communities in common in both covers, less what chance gives, scaled to 1.
+    """Share of pairs of rows that have equally many communities in common in both covers, less what
+    chance gives, scaled to 1.
 
-    Collins and Dent, "Omega: a general formulation of the Rand index of cluster recovery suitable for non-disjoint solutions" (1988). Of
-    covers without overlap it is the adjusted Rand index. Both arguments are bool [M, K] and [M, L].
+    Collins and Dent, "Omega: a general formulation of the Rand index of cluster recovery suitable
+    for non-disjoint solutions" (1988). Of covers without overlap it is the adjusted Rand index.
+    Both arguments are bool [M, K] and [M, L].
     """
     first, second = truth.astype(np.float64), found.astype(np.float64)
     shape = truth.shape[1] + 1, found.shape[1] + 1
@@ -198,14 +252,22 @@ def omega_index(truth: Array, found: Array) -> float:
         block = slice(start, start + step)
         both = (first[block] @ first.T) * shape[1] + second[block] @ second.T
         counts += np.bincount(both.astype(np.int64).ravel(), minlength=len(counts))
-    counts -= np.bincount(truth.sum(1) * shape[1] + found.sum(1), minlength=len(counts))  # every row with itself
+    # Every row with itself
+    counts -= np.bincount(truth.sum(1) * shape[1] + found.sum(1), minlength=len(counts))
     size = min(shape)
     table = counts.reshape(shape) / max(1, counts.sum())
-    agreed, by_chance = float(np.trace(table)), float((table.sum(1)[:size] * table.sum(0)[:size]).sum())
+    agreed, by_chance = (
+        float(np.trace(table)),
+        float((table.sum(1)[:size] * table.sum(0)[:size]).sum()),
+    )
     return 1.0 if by_chance == 1 or counts.sum() == 0 else (agreed - by_chance) / (1 - by_chance)
 
 
-SCORES: Mapping[str, Callable[[Array, Array], float]] = {"nmi": overlapping_nmi, "f1": average_f1, "omega": omega_index}
+SCORES: Mapping[str, Callable[[Array, Array], float]] = {
+    "nmi": overlapping_nmi,
+    "f1": average_f1,
+    "omega": omega_index,
+}
 
 
 def _present(members: Array) -> Array:
@@ -220,17 +282,27 @@ def _shared(first: Array, second: Array) -> Array:
 
 
 def _entropies(first: Array, second: Array) -> tuple[float, float]:
-    """H(X), the sum over the communities of the first cover, and H(X | Y), the same given the most telling one of the second.
+    """H(X), the sum over the communities of the first cover, and H(X | Y), the same given the most
+    telling one of the second.
 
-    A community tells of another only where the rows in both and in neither say at least as much as the rows in one of them (appendix B
-    of Lancichinetti et al.): otherwise the complement of a community would be as good as the community itself.
+    A community tells of another only where the rows in both and in neither say at least as much as
+    the rows in one of them (appendix B of Lancichinetti et al.): otherwise the complement of a
+    community would be as good as the community itself.
     """
     num_rows, size, other = len(first), first.sum(0)[:, None], second.sum(0)
     both = _shared(first, second)
-    cells = [both, num_rows - size - other + both, size - both, other - both]  # in both, in neither, in one only
+    # In both, in neither, in one only
+    cells = [both, num_rows - size - other + both, size - both, other - both]
     in_both, in_neither, in_first, in_second = (_bits(cell / num_rows) for cell in cells)
     alone = _bits(size / num_rows) + _bits(1 - size / num_rows)  # [K, 1]
-    given = in_both + in_neither + in_first + in_second - _bits(other / num_rows) - _bits(1 - other / num_rows)
+    given = (
+        in_both
+        + in_neither
+        + in_first
+        + in_second
+        - _bits(other / num_rows)
+        - _bits(1 - other / num_rows)
+    )
     given = np.where(in_both + in_neither >= in_first + in_second, given, alone)
     least = np.minimum(given.min(1), alone[:, 0]) if given.shape[1] else alone[:, 0]
     return float(alone.sum()), float(np.maximum(least, 0).sum())
@@ -242,7 +314,9 @@ def _bits(share: Array) -> Array:
 
 
 def _centres(rows: Array | sp.csr_matrix, members: Array, *, before: Array) -> Array:
-    """The centres [K, D] with the smallest sum of squared distances from rows to the mean of their centres."""
+    """The centres [K, D] with the smallest sum of squared distances from rows to the mean of their
+    centres.
+    """
     share = members / members.sum(1, keepdims=True)  # [M, K]
     used: Array = np.asarray(members.any(0))
     centres: Array = np.linalg.lstsq(share.T @ share, np.asarray((rows.T @ share).T), rcond=None)[0]
@@ -250,9 +324,12 @@ def _centres(rows: Array | sp.csr_matrix, members: Array, *, before: Array) -> A
 
 
 def _assigned(rows: Array | sp.csr_matrix, centres: Array, *, before: Array) -> Array:
-    """The communities of each row, bool [M, K], given the centres; those before where they are as good."""
+    """The communities of each row, bool [M, K], given the centres; those before where they are as
+    good.
+    """
     products, grams = np.asarray(rows @ centres.T), centres @ centres.T
-    nearest = np.argsort(np.diag(grams) - 2 * products, axis=1, kind="stable")  # by distance, less the row's own length
+    # By distance, less the row's own length
+    nearest = np.argsort(np.diag(grams) - 2 * products, axis=1, kind="stable")
     row = np.arange(len(products))
     members: Array = nearest[:, :1] == np.arange(len(centres))
     loss = _losses(members, products, grams)
@@ -269,7 +346,9 @@ def _assigned(rows: Array | sp.csr_matrix, centres: Array, *, before: Array) -> 
 
 
 def _losses(members: Array, products: Array, grams: Array) -> Array:
-    """|mean of the centres|^2 - 2 row * (mean of the centres) [M]: the squared distance less the row's own squared length."""
+    """|mean of the centres|^2 - 2 row * (mean of the centres) [M]: the squared distance less the
+    row's own squared length.
+    """
     share = members / members.sum(1, keepdims=True)
     losses: Array = ((share @ grams - 2 * products) * share).sum(1)
     return losses

@@ -1,8 +1,10 @@
-"""The nearest-neighbour probe: a row gets the class that most of the training rows nearest to it have.
+"""The nearest-neighbour probe: a row gets the class that most of the training rows nearest to it
+have.
 
-It has nothing to fit but the scale of the columns, so it shows whether rows of a class lie together as they are. Also here, for
-every probe that needs them: `double_rows`, how they hold a representation, and `nearest_rows`, exact neighbours in bounded memory.
-Legend: M rows, D columns, Q rows asked about, n rows to choose neighbours from, C classes, K labels of a row.
+It has nothing to fit but the scale of the columns, so it shows whether rows of a class lie together
+as they are. Also here, for every probe that needs them: `double_rows`, how they hold a
+representation, and `nearest_rows`, exact neighbours in bounded memory. Legend: M rows, D columns, Q
+rows asked about, n rows to choose neighbours from, C classes, K labels of a row.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from graphlatent.data.sparse import SparseMatrix
 from graphlatent.data.splits import Split
 from graphlatent.errors import InputError, bad_argument
+from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes.design import checked_table
 from graphlatent.probes.metrics import METRICS
 from graphlatent.probes.protocol import Answer, Protocol, Visible
@@ -33,12 +35,16 @@ NEIGHBOURS = (1, 3, 5, 10, 20, 50)
 DISTANCES: tuple[Distance, ...] = get_args(Distance)
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 SELECTION = (
-    "Per split, the preprocessing, distance and number of neighbours with the highest validation {score}; among equals the "
-    "preprocessing named first, then the distance, then the number. The test labels of a split are read once, after its choice."
+    "Per split, the preprocessing, distance and number of neighbours with the highest validation"
+    " {score}; among equals the preprocessing named first, then the distance, then the number. The"
+    " test labels of a split are read once, after its choice."
 )
-REFITTED = " Neighbours of the test rows are then chosen from its training and validation rows together."
+REFITTED = (
+    " Neighbours of the test rows are then chosen from its training and validation rows together."
+)
 _BLOCK = 2**23  # distances held at a time
-_ROUNDING = 2.0**-40  # distances that differ by no more than this share of the usual one differ by rounding only
+# Distances that differ by no more than this share of the usual one differ by rounding only
+_ROUNDING = 2.0**-40
 
 
 def knn_probe(
@@ -53,19 +59,25 @@ def knn_probe(
     refit: bool = False,
     device: torch.device | str = "cpu",
 ) -> ProbeResult:
-    """Test scores of the nearest-neighbour classifier, every setting chosen on validation rows of the same split.
+    """Test scores of the nearest-neighbour classifier, every setting chosen on validation rows of
+    the same split.
 
-    The neighbours of a row vote with equal weight. Of classes with equally many votes, the one with the nearest neighbour wins; of
-    training rows at the same distance, the one that comes first is the nearer. With a 0/1 table of labels each label is voted on by
-    itself, and half of the votes are decided by the nearest neighbour.
+    The neighbours of a row vote with equal weight. Of classes with equally many votes, the one with
+    the nearest neighbour wins; of training rows at the same distance, the one that comes first is
+    the nearer. With a 0/1 table of labels each label is voted on by itself, and half of the votes
+    are decided by the nearest neighbour.
 
     Args:
-        representation: one row per node or graph [M, D]: array, tensor, SciPy sparse matrix or `SparseMatrix`.
+        representation: one row per node or graph [M, D]: array, tensor, SciPy sparse matrix or
+            `SparseMatrix`.
         labels: one class per row [M], or a 0/1 table of several labels per row [M, K].
         splits: which rows train, choose and test; see `graphlatent.data.splits`.
-        neighbours: how many neighbours to choose from. Numbers above a split's number of training rows are left out there.
-        metrics: distances to choose from. "cosine": 1 - the cosine of the angle; a row of zeros is at distance 1 of every row.
-        preprocessing: "none": rows as they are; "standard": columns with mean 0 and standard deviation 1 over the training rows.
+        neighbours: how many neighbours to choose from. Numbers above a split's number of training
+            rows are left out there.
+        metrics: distances to choose from. "cosine": 1 - the cosine of the angle; a row of zeros is
+            at distance 1 of every row.
+        preprocessing: "none": rows as they are; "standard": columns with mean 0 and standard
+            deviation 1 over the training rows.
         score: what decides and what is reported, "accuracy" or "micro-F1".
         refit: let validation rows be neighbours of the test rows too, after the choice.
         device: where to compute; in float64.
@@ -78,14 +90,20 @@ def knn_probe(
     rows = double_rows(representation, device=device)
     protocol = Protocol(labels, splits, metric=score)
     if protocol.num_rows != rows.shape[0]:
-        raise InputError(f"Labels must have one entry per row of the representation, {rows.shape[0]}. Got {protocol.num_rows}.")
+        raise InputError(
+            f"Labels must have one entry per row of the representation, {rows.shape[0]}. Got"
+            f" {protocol.num_rows}."
+        )
     grid = _Grid(tuple(neighbours), tuple(metrics), tuple(preprocessing), score, refit)
     answers = protocol.choose(lambda part: _select(rows, part, grid))
-    return protocol.final(answers, selection=SELECTION.format(score=score) + (REFITTED if refit else ""))
+    return protocol.final(
+        answers, selection=SELECTION.format(score=score) + (REFITTED if refit else "")
+    )
 
 
 def double_rows(representation: Any, *, device: torch.device | str = "cpu") -> Rows:
-    """The representation as float64 [M, D]: a tensor on the device, or SciPy CSR where it came sparse.
+    """The representation as float64 [M, D]: a tensor on the device, or SciPy CSR where it came
+    sparse.
 
     Raises:
         InputError: where it is no table of finite numbers.
@@ -97,11 +115,19 @@ def double_rows(representation: Any, *, device: torch.device | str = "cpu") -> R
 
 
 def nearest_rows(
-    rows: Rows, *, queries: Array, among: Array, count: int, metric: Distance = "euclidean", preprocessing: Scaling = "none"
+    rows: Rows,
+    *,
+    queries: Array,
+    among: Array,
+    count: int,
+    metric: Distance = "euclidean",
+    preprocessing: Scaling = "none",
 ) -> Array:
-    """The nearest rows of each query: places in `among`, nearest first, int64 [Q, count]; equals in the order of `among`.
+    """The nearest rows of each query: places in `among`, nearest first, int64 [Q, count]; equals in
+    the order of `among`.
 
-    Exact: all distances are computed, a block of queries at a time. Distances that are equal but for rounding count as equal.
+    Exact: all distances are computed, a block of queries at a time. Distances that are equal but
+        for rounding count as equal.
 
     Args:
         rows: from `double_rows`.
@@ -118,8 +144,12 @@ def nearest_rows(
     found = np.empty((len(queries), count), dtype=np.int64)
     for start in range(0, len(queries), step):
         block = queries[start : start + step]
-        distance = _distances(prepared.products(block, among), prepared.squares(block), squares, metric=metric)
-        found[start : start + step] = _smallest(distance, count, tolerance=_ROUNDING * usual).cpu().numpy()
+        distance = _distances(
+            prepared.products(block, among), prepared.squares(block), squares, metric=metric
+        )
+        found[start : start + step] = (
+            _smallest(distance, count, tolerance=_ROUNDING * usual).cpu().numpy()
+        )
     return found
 
 
@@ -135,37 +165,61 @@ class _Grid:
 
 
 def _select(rows: Rows, part: Visible, grid: _Grid) -> Answer:
-    """The choice of one split, and its answer for the test rows. The test labels are not among what it is given."""
+    """The choice of one split, and its answer for the test rows. The test labels are not among what
+    it is given.
+    """
     counts = [k for k in grid.neighbours if k <= len(part.train)]
     if not counts:
         raise InputError(
-            f"Split {part.number} has {len(part.train)} training row(s), fewer than each of neighbours={grid.neighbours}. "
-            "Add a smaller number, or train on more rows."
+            f"Split {part.number} has {len(part.train)} training row(s), fewer than each of"
+            f" neighbours={grid.neighbours}. Add a smaller number, or train on more rows."
         )
-    candidates = [(how, metric, k) for how in grid.preprocessing for metric in grid.metrics for k in counts]
+    candidates = [
+        (how, metric, k) for how in grid.preprocessing for metric in grid.metrics for k in counts
+    ]
     if len(part.val) == 0 and len(candidates) > 1:
         raise InputError(
-            f"Split {part.number} has no validation rows, and there are {len(candidates)} settings to choose from. "
-            "Give it validation rows, or name one of each setting."
+            f"Split {part.number} has no validation rows, and there are {len(candidates)} settings"
+            " to choose from. Give it validation rows, or name one of each setting."
         )
     scores = _val_scores(rows, part, grid, counts) if len(part.val) else [float("nan")]
     best = int(np.argmax(scores))  # the first of equals
     how, metric, k = candidates[best]
     known, known_labels = part.train, part.train_labels
     if grid.refit:
-        known, known_labels = np.concatenate([known, part.val]), np.concatenate([known_labels, part.val_labels])
-    near = nearest_rows(rows, queries=part.test, among=known, count=k, metric=metric, preprocessing=how)
+        known, known_labels = (
+            np.concatenate([known, part.val]),
+            np.concatenate([known_labels, part.val_labels]),
+        )
+    near = nearest_rows(
+        rows, queries=part.test, among=known, count=k, metric=metric, preprocessing=how
+    )
     (predicted,) = _votes(near, known_labels, counts=[k])
-    return Answer(Choice("", {"preprocessing": how, "metric": metric, "neighbours": k}, scores[best]), predicted)
+    return Answer(
+        Choice("", {"preprocessing": how, "metric": metric, "neighbours": k}, scores[best]),
+        predicted,
+    )
 
 
 def _val_scores(rows: Rows, part: Visible, grid: _Grid, counts: Sequence[int]) -> list[float]:
-    """The score on the validation rows of every setting, the number of neighbours changing fastest."""
+    """The score on the validation rows of every setting, the number of neighbours changing
+    fastest.
+    """
     scores = []
     for how in grid.preprocessing:
         for metric in grid.metrics:
-            near = nearest_rows(rows, queries=part.val, among=part.train, count=max(counts), metric=metric, preprocessing=how)
-            scores += [METRICS[grid.score](part.val_labels, p) for p in _votes(near, part.train_labels, counts=counts)]
+            near = nearest_rows(
+                rows,
+                queries=part.val,
+                among=part.train,
+                count=max(counts),
+                metric=metric,
+                preprocessing=how,
+            )
+            scores += [
+                METRICS[grid.score](part.val_labels, p)
+                for p in _votes(near, part.train_labels, counts=counts)
+            ]
     return scores
 
 
@@ -189,17 +243,22 @@ def _votes(near: Array, labels: Array, *, counts: Sequence[int]) -> list[Array]:
 
 
 def _label_votes(votes: Array) -> Array:
-    """0/1 [Q, K] out of the neighbours' labels [Q, k, K]: the majority, or where there is none, the nearest."""
+    """0/1 [Q, K] out of the neighbours' labels [Q, k, K]: the majority, or where there is none, the
+    nearest.
+    """
     balance = 2 * votes.sum(1) - votes.shape[1]
     majority: Array = np.where(balance == 0, votes[:, 0], balance > 0).astype(votes.dtype)
     return majority
 
 
 def _class_votes(votes: Array, num_classes: int, counts: Sequence[int]) -> Array:
-    """The class that wins, for each k of `counts` [len(counts), Q], out of the neighbours' classes [Q, max(counts)]."""
+    """The class that wins, for each k of `counts` [len(counts), Q], out of the neighbours' classes
+    [Q, max(counts)].
+    """
     num_rows, most = votes.shape
     row = np.arange(num_rows)
-    first = np.full((num_rows, num_classes), most)  # how near the nearest neighbour of each class is
+    # How near the nearest neighbour of each class is
+    first = np.full((num_rows, num_classes), most)
     for place in range(most - 1, -1, -1):
         first[row, votes[:, place]] = place
     tally = np.zeros((num_rows, num_classes), dtype=np.int64)
@@ -207,13 +266,16 @@ def _class_votes(votes: Array, num_classes: int, counts: Sequence[int]) -> Array
     for place in range(most):
         tally[row, votes[:, place]] += 1
         if place + 1 in counts:
-            winners[place + 1] = np.argmax(tally * (most + 1) - first, axis=1)  # most votes, then nearest
+            # Most votes, then nearest
+            winners[place + 1] = np.argmax(tally * (most + 1) - first, axis=1)
     return np.stack([winners[k] for k in counts])
 
 
 @dataclass(frozen=True, eq=False)
 class _Prepared:
-    """Rows with scaled columns; where they are sparse, `shift` is still to be subtracted from each, so that they stay sparse."""
+    """Rows with scaled columns; where they are sparse, `shift` is still to be subtracted from each,
+    so that they stay sparse.
+    """
 
     rows: Rows
     shift: Array | None = None
@@ -224,7 +286,11 @@ class _Prepared:
             return self.rows[left] @ self.rows[right].T
         dense = (self.rows[left] @ self.rows[right].T).toarray()
         if self.shift is not None:
-            dense += float(self.shift @ self.shift) - (self.rows[left] @ self.shift)[:, None] - self.rows[right] @ self.shift
+            dense += (
+                float(self.shift @ self.shift)
+                - (self.rows[left] @ self.shift)[:, None]
+                - self.rows[right] @ self.shift
+            )
         return torch.from_numpy(dense)
 
     def squares(self, index: Array) -> Tensor:
@@ -234,17 +300,23 @@ class _Prepared:
         chosen = self.rows[index]
         squares = np.asarray(chosen.multiply(chosen).sum(1)).ravel()
         if self.shift is not None:
-            squares = np.maximum(squares + float(self.shift @ self.shift) - 2 * (chosen @ self.shift), 0)
+            squares = np.maximum(
+                squares + float(self.shift @ self.shift) - 2 * (chosen @ self.shift), 0
+            )
         return torch.from_numpy(squares)
 
 
 def _prepared(rows: Rows, train: Array, how: Scaling) -> _Prepared:
-    """The rows, with columns of mean 0 and deviation 1 over `train` where asked. A column that is constant there becomes 0."""
+    """The rows, with columns of mean 0 and deviation 1 over `train` where asked. A column that is
+    constant there becomes 0.
+    """
     if how == "none":
         return _Prepared(rows)
     if isinstance(rows, Tensor):
         deviation, middle = torch.std_mean(rows[train], dim=0, correction=0)
-        return _Prepared((rows - middle) * torch.where(deviation > 1e-10 * middle.abs(), 1 / deviation, 0.0))
+        return _Prepared(
+            (rows - middle) * torch.where(deviation > 1e-10 * middle.abs(), 1 / deviation, 0.0)
+        )
     chosen = rows[train]
     mean, power = (np.asarray(each.mean(0)).ravel() for each in (chosen, chosen.multiply(chosen)))
     varies = power - mean**2 > 1e-12 * power
@@ -261,27 +333,48 @@ def _distances(products: Tensor, left: Tensor, right: Tensor, *, metric: Distanc
 
 
 def _smallest(distance: Tensor, count: int, *, tolerance: float) -> Tensor:
-    """Places of the `count` smallest of every row, ascending, equals by place, [Q, count]; topk alone breaks ties as it likes."""
+    """Places of the `count` smallest of every row, ascending, equals by place, [Q, count]; topk
+    alone breaks ties as it likes.
+    """
     value, place = torch.topk(distance, count, dim=1, largest=False)
-    crowded = (distance <= value[:, -1:] + tolerance).sum(1) > count  # equals of the last one were left out
+    # Equals of the last one were left out
+    crowded = (distance <= value[:, -1:] + tolerance).sum(1) > count
     place = _equals_by_place(value, place, tolerance)
     if bool(crowded.any()):
-        place[crowded] = _equals_by_place(*torch.sort(distance[crowded], dim=1), tolerance)[:, :count]
+        place[crowded] = _equals_by_place(*torch.sort(distance[crowded], dim=1), tolerance)[
+            :, :count
+        ]
     return place
 
 
 def _equals_by_place(value: Tensor, place: Tensor, tolerance: float) -> Tensor:
-    """Places of ascending values [Q, n], equals ascending: values next to each other that are no further apart than `tolerance`."""
+    """Places of ascending values [Q, n], equals ascending: values next to each other that are no
+    further apart than `tolerance`.
+    """
     group = torch.zeros_like(place)
     group[:, 1:] = torch.cumsum(value.diff(dim=1) > tolerance, dim=1)
     return place.gather(1, torch.argsort(group * (place.max() + 1) + place, dim=1))
 
 
-def _check_settings(neighbours: Sequence[int], metrics: Sequence[str], preprocessing: Sequence[str]) -> None:
+def _check_settings(
+    neighbours: Sequence[int], metrics: Sequence[str], preprocessing: Sequence[str]
+) -> None:
     owner = "knn_probe"
-    if len(neighbours) == 0 or not all(isinstance(k, (int, np.integer)) and k >= 1 for k in neighbours):
-        raise bad_argument("neighbours", owner=owner, allowed="one or more ints of at least 1", got=neighbours)
+    if len(neighbours) == 0 or not all(
+        isinstance(k, (int, np.integer)) and k >= 1 for k in neighbours
+    ):
+        raise bad_argument(
+            "neighbours", owner=owner, allowed="one or more ints of at least 1", got=neighbours
+        )
     if isinstance(metrics, str) or not metrics or not set(metrics) <= set(DISTANCES):
-        raise bad_argument("metrics", owner=owner, allowed=f"one or more of {DISTANCES}", got=metrics)
-    if isinstance(preprocessing, str) or not preprocessing or not set(preprocessing) <= set(SCALINGS):
-        raise bad_argument("preprocessing", owner=owner, allowed=f"one or more of {SCALINGS}", got=preprocessing)
+        raise bad_argument(
+            "metrics", owner=owner, allowed=f"one or more of {DISTANCES}", got=metrics
+        )
+    if (
+        isinstance(preprocessing, str)
+        or not preprocessing
+        or not set(preprocessing) <= set(SCALINGS)
+    ):
+        raise bad_argument(
+            "preprocessing", owner=owner, allowed=f"one or more of {SCALINGS}", got=preprocessing
+        )

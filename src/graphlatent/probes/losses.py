@@ -1,7 +1,9 @@
-"""The convex losses of linear probes, for many fits at once: value, slope and curvature in the logits.
+"""The convex losses of linear probes, for many fits at once: value, slope and curvature in the
+logits.
 
-Logits are [F, Q, C, n]: F fits (a split, a fold), Q problems each (strengths, for the last two also labels), C classes that are
-fitted together, n rows. A loss holds the targets; rows are weighed by whoever sums.
+Logits are [F, Q, C, n]: F fits (a split, a fold), Q problems each (strengths, for the last two also
+labels), C classes that are fitted together, n rows. A loss holds the targets; rows are weighed by
+whoever sums.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ class Loss(Protocol):
         """Its derivative in the logits, [F, Q, C, n]."""
 
     def curvature(self, logits: Tensor) -> Tensor:
-        """What `bend` needs, [F, Q, C, n], and at the same time the curvature of each logit but for its couplings."""
+        """What `bend` needs, [F, Q, C, n], and at the same time the curvature of each logit but for
+        its couplings.
+        """
 
     def bend(self, curvature: Tensor, direction: Tensor) -> Tensor:
         """The second derivative times a direction, [F, Q, C, n]."""
@@ -38,7 +42,8 @@ class Softmax:
 
     Args:
         target: one-hot class of every row [F, 1, C, n]; all zeros in rows that do not count.
-        absent: [F, 1, C, 1], True where a fit has no row of a class: it is left out there, so it is never answered.
+        absent: [F, 1, C, 1], True where a fit has no row of a class: it is left out there, so it is
+            never answered.
     """
 
     target: Tensor
@@ -61,7 +66,7 @@ class Softmax:
         moved = curvature * direction
         return moved - curvature * moved.sum(2, keepdim=True)
 
-    def pick(self, problems: Tensor) -> Softmax:  # noqa: ARG002 - all problems have the same targets
+    def pick(self, problems: Tensor) -> Softmax:
         """Itself."""
         return self
 

@@ -19,10 +19,12 @@ def accuracy(truth: Array, predicted: Array) -> float:
 
 
 def micro_f1(truth: Array, predicted: Array) -> float:
-    """Micro-averaged F1 of a 0/1 table [M, K]: 2 TP / (2 TP + FP + FN) over all cells; 0 where nothing is positive.
+    """Micro-averaged F1 of a 0/1 table [M, K]: 2 TP / (2 TP + FP + FN) over all cells; 0 where
+    nothing is positive.
 
-    Of one class per row [M] it is the accuracy. On a flattened 0/1 table `sklearn.metrics.f1_score(average="micro")` counts the
-    zeros as a class of their own and gives the accuracy of the cells instead: the released scripts' figure for PPI.
+    Of one class per row [M] it is the accuracy. On a flattened 0/1 table
+    `sklearn.metrics.f1_score(average="micro")` counts the zeros as a class of their own and gives
+    the accuracy of the cells instead: the released scripts' figure for PPI.
     """
     if truth.ndim == 1:
         return accuracy(truth, predicted)
@@ -31,4 +33,7 @@ def micro_f1(truth: Array, predicted: Array) -> float:
     return 2 * right / (2 * right + wrong) if right + wrong > 0 else 0.0
 
 
-METRICS: Mapping[str, Callable[[Array, Array], float]] = {"accuracy": accuracy, "micro-F1": micro_f1}
+METRICS: Mapping[str, Callable[[Array, Array], float]] = {
+    "accuracy": accuracy,
+    "micro-F1": micro_f1,
+}

@@ -1,9 +1,9 @@
 """The protocol that keeps test labels out of reach until everything is chosen.
 
-A `Protocol` owns labels and splits. Selection gets one `Visible` per split, which holds copies of the training and validation
-labels and of nothing else; it hands back an `Answer` per split; `final` then opens the test labels, once. What was chosen
-for a split can therefore not depend on its test labels, and never on a score pooled over splits, whose validation parts
-together cover most rows.
+A `Protocol` owns labels and splits. Selection gets one `Visible` per split, which holds copies of
+the training and validation labels and of nothing else; it hands back an `Answer` per split; `final`
+then opens the test labels, once. What was chosen for a split can therefore not depend on its test
+labels, and never on a score pooled over splits, whose validation parts together cover most rows.
 """
 
 from __future__ import annotations
@@ -70,12 +70,22 @@ class Protocol:
         InputError: where labels and splits do not fit together.
     """
 
-    def __init__(self, labels: Array | Tensor | Sequence[Any], splits: Sequence[Split], *, metric: str = "accuracy") -> None:
+    def __init__(
+        self,
+        labels: Array | Tensor | Sequence[Any],
+        splits: Sequence[Split],
+        *,
+        metric: str = "accuracy",
+    ) -> None:
         if metric not in METRICS:
-            raise bad_argument("metric", owner="Protocol", allowed=f"one of {tuple(METRICS)}", got=metric)
+            raise bad_argument(
+                "metric", owner="Protocol", allowed=f"one of {tuple(METRICS)}", got=metric
+            )
         self.__labels = _checked_labels(labels)
         if not splits:
-            raise InputError("There are no splits to probe on. Make some with random_splits or fold_splits.")
+            raise InputError(
+                "There are no splits to probe on. Make some with random_splits or fold_splits."
+            )
         for number, split in enumerate(splits):
             _check_split(split, number=number, num_rows=len(self.__labels))
         self.splits, self.metric = tuple(splits), metric
@@ -98,7 +108,14 @@ class Protocol:
     def visible(self) -> tuple[Visible, ...]:
         """What selection may see, split by split."""
         return tuple(
-            Visible(k, s.train.copy(), self.__labels[s.train], s.val.copy(), self.__labels[s.val], s.test.copy())
+            Visible(
+                k,
+                s.train.copy(),
+                self.__labels[s.train],
+                s.val.copy(),
+                self.__labels[s.val],
+                s.test.copy(),
+            )
             for k, s in enumerate(self.splits)
         )
 
@@ -107,7 +124,8 @@ class Protocol:
         return tuple(select(part) for part in self.visible())
 
     def final(self, answers: Sequence[Answer], *, selection: str) -> ProbeResult:
-        """Open the test labels and score the answers. Once: a second call is refused, so nothing can be tried on the test.
+        """Open the test labels and score the answers. Once: a second call is refused, so nothing
+        can be tried on the test.
 
         Args:
             answers: one per split, in their order.
@@ -122,56 +140,93 @@ class Protocol:
     def _open(self) -> None:
         if self.opened:
             raise ProtocolError(
-                "The test labels of this protocol were opened already, and choices made since would not be blind. "
-                "Start a new Protocol for a new question, and report every result you looked at."
+                "The test labels of this protocol were opened already, and choices made since would"
+                " not be blind. Start a new Protocol for a new question, and report every result"
+                " you looked at."
             )
         self.opened = True
 
     def _scored(self, answers: Sequence[Answer], selection: str) -> ProbeResult:
         if len(answers) != len(self.splits):
-            raise ProtocolError(f"final() needs one answer per split, {len(self.splits)}. Got {len(answers)}.")
-        scores: dict[str, list[float]] = {name: [] for name in (METRICS if self.__labels.ndim == 2 else [self.metric])}
+            raise ProtocolError(
+                f"final() needs one answer per split, {len(self.splits)}. Got {len(answers)}."
+            )
+        scores: dict[str, list[float]] = {
+            name: [] for name in (METRICS if self.__labels.ndim == 2 else [self.metric])
+        }
         for split, answer in zip(self.splits, answers, strict=True):
             truth = self.__labels[split.test]
             if answer.predicted.shape != truth.shape:
-                raise ProtocolError(f"An answer must have the shape of the test labels, {truth.shape}. Got {answer.predicted.shape}.")
+                raise ProtocolError(
+                    f"An answer must have the shape of the test labels, {truth.shape}. Got"
+                    f" {answer.predicted.shape}."
+                )
             for name, values in scores.items():
                 values.append(METRICS[name](truth, answer.predicted))
         others = {name: tuple(values) for name, values in scores.items() if name != self.metric}
         choices = tuple(answer.choice for answer in answers)
-        return ProbeResult(tuple(scores[self.metric]), choices, selection, self.metric, others, self.fingerprint)
+        return ProbeResult(
+            tuple(scores[self.metric]), choices, selection, self.metric, others, self.fingerprint
+        )
 
 
 class ReleasedProtocol(Protocol):
-    """What the paper's released scripts do: the candidate with the best mean TEST score is reported. For comparison only."""
+    """What the paper's released scripts do: the candidate with the best mean TEST score is
+    reported. For comparison only.
+    """
 
-    def best_on_test(self, answers: Mapping[str, Sequence[Answer]], *, selection: str) -> ProbeResult:
-        """The result of the candidate whose mean test score over the splits is the highest; the first of equals.
+    def best_on_test(
+        self, answers: Mapping[str, Sequence[Answer]], *, selection: str
+    ) -> ProbeResult:
+        """The result of the candidate whose mean test score over the splits is the highest; the
+        first of equals.
 
         Args:
             answers: by candidate, one answer per split.
             selection: in words, what a candidate is.
         """
         self._open()
-        words = f"Chosen on the TEST labels: {selection} with the highest mean test score over the splits, as in the released scripts."
-        return max((self._scored(each, words) for each in answers.values()), key=lambda result: result.mean)
+        words = (
+            f"Chosen on the TEST labels: {selection} with the highest mean test score over the"
+            " splits, as in the released scripts."
+        )
+        return max(
+            (self._scored(each, words) for each in answers.values()), key=lambda result: result.mean
+        )
 
 
 def _checked_labels(labels: Array | Tensor | Sequence[Any]) -> Array:
-    array: Array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    array: Array = (
+        labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    )
     if array.ndim not in (1, 2) or len(array) == 0:
-        raise InputError(f"Labels must be one class per row [M], or a 0/1 table [M, K]. Got shape {array.shape}.")
+        raise InputError(
+            f"Labels must be one class per row [M], or a 0/1 table [M, K]. Got shape {array.shape}."
+        )
     if array.ndim == 2 and not bool(np.isin(array, (0, 1)).all()):
         raise InputError("A table of labels must hold 0 and 1 only, one column per label.")
     if array.dtype.kind == "f" and not bool(np.isfinite(array).all()):
-        raise InputError("The labels hold NaN or infinite values. Leave out rows without a label, or give them a class of their own.")
+        raise InputError(
+            "The labels hold NaN or infinite values. Leave out rows without a label, or give them a"
+            " class of their own."
+        )
     return array.copy()
 
 
 def _check_split(split: Split, *, number: int, num_rows: int) -> None:
     parts = {"train": split.train, "val": split.val, "test": split.test}
     for name, rows in parts.items():
-        if (len(rows) == 0 and name != "val") or (len(rows) and (rows.min() < 0 or rows.max() >= num_rows)):
-            raise InputError(f"Split {number}: '{name}' must hold one or more row numbers from 0 to {num_rows - 1}.")
-    if len(np.unique(np.concatenate(list(parts.values())))) < sum(len(rows) for rows in parts.values()):
-        raise InputError(f"Split {number}: its parts share rows. A row may be in one of train, val and test, once.")
+        if (len(rows) == 0 and name != "val") or (
+            len(rows) and (rows.min() < 0 or rows.max() >= num_rows)
+        ):
+            raise InputError(
+                f"Split {number}: '{name}' must hold one or more row numbers from 0 to"
+                f" {num_rows - 1}."
+            )
+    if len(np.unique(np.concatenate(list(parts.values())))) < sum(
+        len(rows) for rows in parts.values()
+    ):
+        raise InputError(
+            f"Split {number}: its parts share rows. A row may be in one of train, val and test,"
+            " once."
+        )

@@ -1,10 +1,12 @@
-"""The RBF support vector machine over folds and settings, its distances computed once per preprocessing.
+"""The RBF support vector machine over folds and settings, its distances computed once per
+preprocessing.
 
-exp(-gamma |x - x'|^2) depends on the rows by their squared distances alone. With "standard", columns are divided by their deviations over
-the training rows of a fold, so distances belong to a fold; with "none" and "row" one matrix serves all folds. gamma is scikit-learn's
-'scale', 1 / (D * variance), measured on the training rows of the fold: for any preprocessing that is 1 / (half the mean squared
-distance of two training rows), so one number per fold out of the same matrix.
-Legend: M rows, D columns.
+exp(-gamma |x - x'|^2) depends on the rows by their squared distances alone. With "standard",
+columns are divided by their deviations over the training rows of a fold, so distances belong to a
+fold; with "none" and "row" one matrix serves all folds. gamma is scikit-learn's 'scale', 1 / (D *
+variance), measured on the training rows of the fold: for any preprocessing that is 1 / (half the
+mean squared distance of two training rows), so one number per fold out of the same matrix. Legend:
+M rows, D columns.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ def rbf_answers(
     costs: Sequence[float] = RBF_C,
     preprocessing: Sequence[Preprocessing] = ("none", "standard"),
 ) -> tuple[Answer, ...]:
-    """For every outer fold the answers of an RBF SVM on the candidate named for it; C and preprocessing chosen in inner folds.
+    """For every outer fold the answers of an RBF SVM on the candidate named for it; C and
+    preprocessing chosen in inner folds.
 
     Args:
         candidates: representations by name.
@@ -45,12 +48,21 @@ def rbf_answers(
         preprocessing: ways to prepare rows to choose from, the first of equals.
     """
     tables = {name: checked_table(candidates[name]) for name in dict.fromkeys(names)}
-    shared = {(name, how): _distances(_prepared(tables[name], how)) for name in tables for how in preprocessing if how != "standard"}
+    shared = {
+        (name, how): _distances(_prepared(tables[name], how))
+        for name in tables
+        for how in preprocessing
+        if how != "standard"
+    }
 
     def answer(name: str, part: Visible, folds: Sequence[Split]) -> Answer:
         best: tuple[float, Preprocessing, float, Array] | None = None
         for how in preprocessing:
-            distances = shared[name, how] if how != "standard" else _distances(_standardised(tables[name], part.train))
+            distances = (
+                shared[name, how]
+                if how != "standard"
+                else _distances(_standardised(tables[name], part.train))
+            )
             scores = _inner_scores(distances, part, folds, sorted(costs))
             k = int(np.argmax(scores))
             if best is None or scores[k] > best[0]:
@@ -63,14 +75,19 @@ def rbf_answers(
         return tuple(pool.map(answer, names, parts, inner))
 
 
-def _inner_scores(distances: Array, part: Visible, folds: Sequence[Split], costs: Sequence[float]) -> list[float]:
+def _inner_scores(
+    distances: Array, part: Visible, folds: Sequence[Split], costs: Sequence[float]
+) -> list[float]:
     """Mean accuracy over the inner folds for every C."""
     scores = np.zeros((len(folds), len(costs)))
     for i, fold in enumerate(folds):
         rest = np.sort(np.concatenate([fold.train, fold.val]))
         train, held = part.train[rest], part.train[fold.test]
         gamma = _gamma(distances, train)
-        kernel, across = np.exp(-gamma * distances[np.ix_(train, train)]), np.exp(-gamma * distances[np.ix_(held, train)])
+        kernel, across = (
+            np.exp(-gamma * distances[np.ix_(train, train)]),
+            np.exp(-gamma * distances[np.ix_(held, train)]),
+        )
         for k, cost in enumerate(costs):
             predicted = _fitted(kernel, part.train_labels[rest], cost, across)
             scores[i, k] = np.mean(predicted == part.train_labels[fold.test])
@@ -80,7 +97,12 @@ def _inner_scores(distances: Array, part: Visible, folds: Sequence[Split], costs
 
 def _machine(distances: Array, train: Array, labels: Array, test: Array, cost: float) -> Array:
     gamma = _gamma(distances, train)
-    return _fitted(np.exp(-gamma * distances[np.ix_(train, train)]), labels, cost, np.exp(-gamma * distances[np.ix_(test, train)]))
+    return _fitted(
+        np.exp(-gamma * distances[np.ix_(train, train)]),
+        labels,
+        cost,
+        np.exp(-gamma * distances[np.ix_(test, train)]),
+    )
 
 
 def _fitted(kernel: Array, labels: Array, cost: float, across: Array) -> Array:
@@ -88,14 +110,18 @@ def _fitted(kernel: Array, labels: Array, cost: float, across: Array) -> Array:
         return np.repeat(labels[:1], len(across))
     from sklearn.svm import SVC
 
-    predicted: Array = SVC(C=cost, kernel="precomputed", cache_size=500).fit(kernel, labels).predict(across)
+    predicted: Array = (
+        SVC(C=cost, kernel="precomputed", cache_size=500).fit(kernel, labels).predict(across)
+    )
     return predicted
 
 
 def _gamma(distances: Array, train: Array) -> float:
-    """1 / (D * variance over all values of the training rows); the mean over pairs of |x - x'|^2 is 2 * (sum of the columns' variances).
+    """1 / (D * variance over all values of the training rows); the mean over pairs of |x - x'|^2 is
+    2 * (sum of the columns' variances).
 
-    Differs from scikit-learn's 'scale' where columns have different means, which it counts as variance though distances do not see them.
+    Differs from scikit-learn's 'scale' where columns have different means, which it counts as
+    variance though distances do not see them.
     """
     mean = float(distances[np.ix_(train, train)].mean())
     return 2.0 / mean if mean > 0 else 1.0
@@ -115,14 +141,22 @@ def _standardised(table: Table, train: Array) -> Array:
 
 
 def _dense(table: Table) -> Array:
-    dense: Array = (table if isinstance(table, torch.Tensor) else table.to_dense()).detach().cpu().double().numpy()
+    dense: Array = (
+        (table if isinstance(table, torch.Tensor) else table.to_dense())
+        .detach()
+        .cpu()
+        .double()
+        .numpy()
+    )
     return dense
 
 
 def _distances(rows: Array) -> Array:
-    """Squared distances of all pairs, float64 [M, M]; centred first, so that large means cost no digits.
+    """Squared distances of all pairs, float64 [M, M]; centred first, so that large means cost no
+    digits.
 
-    By the median: a mean would carry one huge row, of the test as it may be, into the rounding of all the others.
+    By the median: a mean would carry one huge row, of the test as it may be, into the rounding of
+        all the others.
     """
     centred = rows - np.median(rows, axis=0)
     squares = (centred**2).sum(1)

@@ -1,7 +1,8 @@
 """What came of a probe: scores, spread, interval, and how everything was chosen.
 
-Scores are shares between 0 and 1. The spread over splits and the spread over seeds are kept apart, since they answer different
-questions: how much depends on which rows were labelled, and how much on the random start of training.
+Scores are shares between 0 and 1. The spread over splits and the spread over seeds are kept apart,
+since they answer different questions: how much depends on which rows were labelled, and how much on
+the random start of training.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class ProbeResult:
 
     @property
     def std(self) -> float:
-        """Standard deviation of the score over the splits (divided by their number, as benchmark tables do)."""
+        """Standard deviation of the score over the splits (divided by their number, as benchmark
+        tables do).
+        """
         return float(np.std(self.scores))
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,11 +74,20 @@ class ProbeResult:
         """The result that `to_dict` wrote."""
         choices = tuple(Choice(**choice) for choice in values["choices"])
         others = {name: tuple(scores) for name, scores in values["others"].items()}
-        return cls(tuple(values["scores"]), choices, values["selection"], values["metric"], others, values["splits"])
+        return cls(
+            tuple(values["scores"]),
+            choices,
+            values["selection"],
+            values["metric"],
+            others,
+            values["splits"],
+        )
 
 
 class ScoresBySeed:
-    """What results with one value per seed share: a dataclass whose fields `names` are tuples of scores."""
+    """What results with one value per seed share: a dataclass whose fields `names` are tuples of
+    scores.
+    """
 
     names: ClassVar[tuple[str, ...]]
 
@@ -86,7 +98,9 @@ class ScoresBySeed:
 
     @property
     def std(self) -> dict[str, float]:
-        """Standard deviation of each score over the seeds (divided by their number, as benchmark tables do)."""
+        """Standard deviation of each score over the seeds (divided by their number, as benchmark
+        tables do).
+        """
         return {name: float(np.std(getattr(self, name))) for name in self.names}
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,7 +114,8 @@ class Summary:
 
     Args:
         mean: over all seeds and splits.
-        std_splits: standard deviation over the splits of a seed, averaged over the seeds; NaN for one split.
+        std_splits: standard deviation over the splits of a seed, averaged over the seeds; NaN for
+            one split.
         std_seeds: standard deviation of the seeds' means; NaN for one seed.
         low: lower end of the 95 % interval of the mean; NaN where it cannot be known.
         high: its upper end.
@@ -125,10 +140,12 @@ class Summary:
 def summarize(results: Sequence[ProbeResult]) -> Summary:
     """The summary of one result per seed, all over the same number of splits.
 
-    The interval is about this data set and this way of splitting it, not about other data. Where all seeds share their splits, the
-    variance of the mean is (variance of the splits' means) / splits + (variance of the seeds' means) / seeds, with Satterthwaite's degrees
-    of freedom: more seeds do not shrink what comes from the splits. Where every seed has splits of its own, its mean already holds
-    both, so it is (variance of the seeds' means) / seeds. One seed: (variance over its splits) / splits.
+    The interval is about this data set and this way of splitting it, not about other data. Where
+    all seeds share their splits, the variance of the mean is (variance of the splits' means) /
+    splits + (variance of the seeds' means) / seeds, with Satterthwaite's degrees of freedom: more
+    seeds do not shrink what comes from the splits. Where every seed has splits of its own, its mean
+    already holds both, so it is (variance of the seeds' means) / seeds. One seed: (variance over
+    its splits) / splits.
 
     Raises:
         InputError: where there are no results, or they do not match.
@@ -139,7 +156,8 @@ def summarize(results: Sequence[ProbeResult]) -> Summary:
 def paired(first: Sequence[ProbeResult], second: Sequence[ProbeResult]) -> Summary:
     """The summary of first - second, score by score: the same seed, the same split.
 
-    A single result, of something that knows no seed such as raw features, is compared with every seed of the other.
+    A single result, of something that knows no seed such as raw features, is compared with every
+    seed of the other.
 
     Raises:
         InputError: where the two were not measured on the same splits, or not by the same metric.
@@ -149,7 +167,10 @@ def paired(first: Sequence[ProbeResult], second: Sequence[ProbeResult]) -> Summa
     if len(first) == 1:
         first = [*first] * len(second)
     if [(r.splits, r.metric) for r in first] != [(r.splits, r.metric) for r in second]:
-        raise InputError("A paired difference needs both results on the same rows, splits and seeds. Probe them again, alike.")
+        raise InputError(
+            "A paired difference needs both results on the same rows, splits and seeds. Probe them"
+            " again, alike."
+        )
     return _summary(_scores(first) - _scores(second), shared=_shared(first))
 
 
@@ -160,8 +181,16 @@ def _shared(results: Sequence[ProbeResult]) -> bool:
 
 def _scores(results: Sequence[ProbeResult]) -> Array:
     """[seeds, splits]."""
-    if not results or len({len(r.scores) for r in results}) != 1 or not results[0].scores or len({r.metric for r in results}) != 1:
-        raise InputError("A summary needs one or more results of the same metric, all over the same number of splits.")
+    if (
+        not results
+        or len({len(r.scores) for r in results}) != 1
+        or not results[0].scores
+        or len({r.metric for r in results}) != 1
+    ):
+        raise InputError(
+            "A summary needs one or more results of the same metric, all over the same number of"
+            " splits."
+        )
     return np.array([r.scores for r in results], dtype=np.float64)
 
 
@@ -179,4 +208,6 @@ def _summary(scores: Array, *, shared: bool) -> Summary:
         total = sum(variance for variance, _ in parts)
         weighed = sum(variance**2 / degrees for variance, degrees in parts)
         half = float(t.ppf(0.975, total**2 / weighed)) * total**0.5 if weighed > 0 else 0.0
-    return Summary(mean, of_splits**0.5, of_seeds**0.5, mean - half, mean + half, num_seeds, num_splits)
+    return Summary(
+        mean, of_splits**0.5, of_seeds**0.5, mean - half, mean + half, num_seeds, num_splits
+    )

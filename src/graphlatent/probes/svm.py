@@ -1,9 +1,9 @@
 """The probe of graphs: a support vector machine in nested cross-validation.
 
-Outer folds measure; settings are chosen in inner folds of each outer training part alone. Both are stratified and shuffled. Two
-kernels: "linear" (squared hinge, as scikit-learn's LinearSVC, solved for all folds and settings at once) and "rbf" (hinge loss, by
-scikit-learn's SVC on kernels made from one distance matrix).
-Legend: M rows, D columns.
+Outer folds measure; settings are chosen in inner folds of each outer training part alone. Both are
+stratified and shuffled. Two kernels: "linear" (squared hinge, as scikit-learn's LinearSVC, solved
+for all folds and settings at once) and "rbf" (hinge loss, by scikit-learn's SVC on kernels made
+from one distance matrix). Legend: M rows, D columns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from graphlatent.data.splits import Split, fold_splits
 from graphlatent.errors import bad_argument
 from graphlatent.probes.design import Array, Preprocessing
 from graphlatent.probes.fitting import Fit, Setting, Tables, answers, grid_scores
-from graphlatent.probes.linear import as_candidates, best_on_validation, checked_rows, checked_settings, choice_of
+from graphlatent.probes.linear import (
+    as_candidates,
+    best_on_validation,
+    checked_rows,
+    checked_settings,
+    choice_of,
+)
 from graphlatent.probes.protocol import Answer, Protocol, Visible
 from graphlatent.probes.rbf import RBF_C, rbf_answers
 from graphlatent.probes.results import ProbeResult
@@ -28,8 +34,9 @@ SVM_STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)
 SVM_PREPROCESSING: tuple[Preprocessing, ...] = ("none", "standard")
 INNER_FOLDS = 3
 NESTED = (
-    "Per outer fold, the {what} with the highest mean accuracy over {inner} stratified shuffled inner folds of its training part; among "
-    "equals the one named first, then the stronger penalty. Then fitted on the whole training part. The test fold's labels are read once."
+    "Per outer fold, the {what} with the highest mean accuracy over {inner} stratified shuffled"
+    " inner folds of its training part; among equals the one named first, then the stronger"
+    " penalty. Then fitted on the whole training part. The test fold's labels are read once."
 )
 
 
@@ -49,14 +56,16 @@ def svm_probe(
     """Accuracies over the outer folds of a nested cross-validation, one per fold.
 
     Args:
-        representation: one row per graph [M, D]; or several by name, such as epochs, of which each outer fold chooses one too. With
-            the RBF kernel that choice is the linear SVM's, so that kernels are computed for chosen ones only.
+        representation: one row per graph [M, D]; or several by name, such as epochs, of which each
+            outer fold chooses one too. With the RBF kernel that choice is the linear SVM's, so that
+            kernels are computed for chosen ones only.
         labels: one class per row [M].
         kernel: "linear", as the paper says, or "rbf", as its scripts and most peers do.
         num_folds: outer folds.
         inner_folds: folds of each outer training part.
         seed: of outer and inner folds. Repeat with several seeds for a spread.
-        strengths: L2 strengths of the linear SVM, for rows of mean squared norm 1; scikit-learn's C is 1 / (n * strength).
+        strengths: L2 strengths of the linear SVM, for rows of mean squared norm 1; scikit-learn's C
+            is 1 / (n * strength).
         costs: C of the RBF SVM.
         preprocessing: ways to prepare rows; see `linear_probe`.
         device: where the linear SVM is computed.
@@ -68,23 +77,44 @@ def svm_probe(
     if kernel not in ("linear", "rbf"):
         raise bad_argument("kernel", owner="svm_probe", allowed="'linear' or 'rbf'", got=kernel)
     if len(costs) == 0 or not all(0 < cost < float("inf") for cost in costs):
-        raise bad_argument("costs", owner="svm_probe", allowed="one or more floats in the range (0.0, inf)", got=costs)
+        raise bad_argument(
+            "costs",
+            owner="svm_probe",
+            allowed="one or more floats in the range (0.0, inf)",
+            got=costs,
+        )
     protocol = folds_protocol(labels, num_folds=num_folds, seed=seed)
-    candidates = {name: checked_rows(rows, protocol.num_rows) for name, rows in as_candidates(representation).items()}
+    candidates = {
+        name: checked_rows(rows, protocol.num_rows)
+        for name, rows in as_candidates(representation).items()
+    }
     settings = checked_settings(strengths, preprocessing, owner="svm_probe")
     chosen: Sequence[Answer] = ()
     if kernel == "linear" or len(candidates) > 1:
-        found = svm_answers(candidates, protocol, settings=settings, inner_folds=inner_folds, seed=seed, device=device)
+        found = svm_answers(
+            candidates,
+            protocol,
+            settings=settings,
+            inner_folds=inner_folds,
+            seed=seed,
+            device=device,
+        )
         chosen = best_on_validation(found)
     if kernel == "rbf":
-        names = [answer.choice.candidate for answer in chosen] or [next(iter(candidates))] * num_folds
+        names = [answer.choice.candidate for answer in chosen] or [
+            next(iter(candidates))
+        ] * num_folds
         inner = inner_splits(protocol.visible(), inner_folds=inner_folds, seed=seed)
-        chosen = rbf_answers(candidates, names, protocol.visible(), inner, costs=costs, preprocessing=preprocessing)
+        chosen = rbf_answers(
+            candidates, names, protocol.visible(), inner, costs=costs, preprocessing=preprocessing
+        )
     return protocol.final(chosen, selection=nested_words(len(candidates) > 1, kernel, inner_folds))
 
 
 def folds_protocol(labels: Any, *, num_folds: int = 10, seed: int = 0) -> Protocol:
-    """Stratified shuffled outer folds, all other rows for training, none set apart for validation."""
+    """Stratified shuffled outer folds, all other rows for training, none set apart for
+    validation.
+    """
     return Protocol(labels, folds_splits(labels, num_folds=num_folds, seed=seed))
 
 
@@ -93,7 +123,10 @@ def folds_splits(labels: Any, *, num_folds: int = 10, seed: int = 0) -> tuple[Sp
     array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     outer = fold_splits(array, num_folds=num_folds, seed=seed)
     empty = np.empty(0, dtype=np.int64)
-    return tuple(Split(train=np.sort(np.concatenate([s.train, s.val])), val=empty, test=s.test) for s in outer)
+    return tuple(
+        Split(train=np.sort(np.concatenate([s.train, s.val])), val=empty, test=s.test)
+        for s in outer
+    )
 
 
 def svm_answers(
@@ -105,7 +138,8 @@ def svm_answers(
     seed: int = 0,
     device: torch.device | str = "cpu",
 ) -> dict[str, tuple[Answer, ...]]:
-    """For every candidate and outer fold the linear SVM's answers, its settings chosen in inner folds.
+    """For every candidate and outer fold the linear SVM's answers, its settings chosen in inner
+    folds.
 
     Args:
         candidates: representations by name.
@@ -121,31 +155,53 @@ def svm_answers(
     found = {}
     for name, representation in candidates.items():
         tables = Tables(checked_rows(representation, protocol.num_rows), device)
-        scores = grid_scores(tables, fits, truth, settings, classifier="svm", metric=protocol.metric)
-        means = scores.reshape(len(parts), -1, len(settings)).mean(1).round(12)  # equal means stay equal, whatever the order of their sum
+        scores = grid_scores(
+            tables, fits, truth, settings, classifier="svm", metric=protocol.metric
+        )
+        # Equal means stay equal, whatever the order of their sum
+        means = scores.reshape(len(parts), -1, len(settings)).mean(1).round(12)
         picked = means.argmax(1)
         last = [Fit(part.train, part.train_labels, part.test) for part in parts]
         given = answers(tables, last, [settings[i] for i in picked], classifier="svm")
         choices = [choice_of(name, settings[i], means[f, i]) for f, i in enumerate(picked)]
-        found[name] = tuple(Answer(choice, predicted) for choice, predicted in zip(choices, given, strict=True))
+        found[name] = tuple(
+            Answer(choice, predicted) for choice, predicted in zip(choices, given, strict=True)
+        )
     return found
 
 
-def inner_splits(parts: Sequence[Visible], *, inner_folds: int, seed: int) -> list[tuple[Split, ...]]:
-    """Stratified shuffled folds of every outer training part; row numbers count within that part, `test` is the inner fold."""
-    return [fold_splits(part.train_labels, num_folds=inner_folds, seed=1_000_003 * (seed + 1) + part.number) for part in parts]
+def inner_splits(
+    parts: Sequence[Visible], *, inner_folds: int, seed: int
+) -> list[tuple[Split, ...]]:
+    """Stratified shuffled folds of every outer training part; row numbers count within that part,
+    `test` is the inner fold.
+    """
+    return [
+        fold_splits(
+            part.train_labels, num_folds=inner_folds, seed=1_000_003 * (seed + 1) + part.number
+        )
+        for part in parts
+    ]
 
 
 def nested_words(several: bool, kernel: str, inner_folds: int) -> str:
     """How the nested cross-validation selects."""
     what = "preprocessing and strength" if kernel == "linear" else "preprocessing and C"
     if several:
-        what = f"epoch or representation, {what}" if kernel == "linear" else f"epoch or representation (by the linear SVM), {what}"
+        what = (
+            f"epoch or representation, {what}"
+            if kernel == "linear"
+            else f"epoch or representation (by the linear SVM), {what}"
+        )
     return NESTED.format(what=what, inner=inner_folds)
 
 
-def _inner_fits(parts: Sequence[Visible], inner: Sequence[Sequence[Split]]) -> tuple[list[Fit], list[Array]]:
-    """Every inner fold of every outer one: what it fits, and the labels it is scored by, all of the outer training part."""
+def _inner_fits(
+    parts: Sequence[Visible], inner: Sequence[Sequence[Split]]
+) -> tuple[list[Fit], list[Array]]:
+    """Every inner fold of every outer one: what it fits, and the labels it is scored by, all of the
+    outer training part.
+    """
     fits, truth = [], []
     for part, folds in zip(parts, inner, strict=True):
         for fold in folds:

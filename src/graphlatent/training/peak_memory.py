@@ -8,8 +8,9 @@ import torch
 class PeakMemory:
     """The most memory that some work held on a GPU, beyond what was held when this was made.
 
-    The work stands in `with` blocks, one or several; what is done between them does not count. What the GPU's libraries take once in a
-    process (65 MB on an H200) counts for the work that comes first.
+    The work stands in `with` blocks, one or several; what is done between them does not count. What
+    the GPU's libraries take once in a process (65 MB on an H200) counts for the work that comes
+    first.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -24,4 +25,6 @@ class PeakMemory:
 
     def __exit__(self, *_: object) -> None:
         if self._device is not None:
-            self.peak = max(self.peak or 0, torch.cuda.max_memory_allocated(self._device) - self._before)
+            self.peak = max(
+                self.peak or 0, torch.cuda.max_memory_allocated(self._device) - self._before
+            )

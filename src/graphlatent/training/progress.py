@@ -1,4 +1,6 @@
-"""A progress bar with the loss terms and the time left, shown once training has taken more than a second."""
+"""A progress bar with the loss terms and the time left, shown once training has taken more than a
+second.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,11 @@ from graphlatent.training.loop import Hooks, Progress
 
 
 @contextmanager
-def training_bar(settings: Settings, *, hooks: Hooks | None = None, after_seconds: float = 1.0) -> Iterator[Hooks]:
-    """Hooks that draw a bar on standard error, where `settings.progress` asks for it and a person can see it.
+def training_bar(
+    settings: Settings, *, hooks: Hooks | None = None, after_seconds: float = 1.0
+) -> Iterator[Hooks]:
+    """Hooks that draw a bar on standard error, where `settings.progress` asks for it and a person
+    can see it.
 
     Args:
         settings: `progress` and `epochs`.
@@ -39,7 +44,10 @@ def training_bar(settings: Settings, *, hooks: Hooks | None = None, after_second
     began, others = time.monotonic(), hooks.on_epoch
 
     def on_epoch(progress: Progress) -> None:
-        terms = f"loss {progress.loss:.4g}  rec {progress.reconstruction:.4g}  inv {progress.invariance:.3g}"
+        terms = (
+            f"loss {progress.loss:.4g}  rec {progress.reconstruction:.4g}  inv"
+            f" {progress.invariance:.3g}"
+        )
         bar.update(task, completed=progress.epoch, terms=terms)
         if not bar.live.is_started and time.monotonic() - began > after_seconds:
             bar.start()

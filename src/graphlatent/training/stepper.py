@@ -1,8 +1,10 @@
-"""How steps are run: one by one, or, on a GPU and where every step has the same shapes, as one captured CUDA graph.
+"""How steps are run: one by one, or, on a GPU and where every step has the same shapes, as one
+captured CUDA graph.
 
-A step of a small graph is some two hundred kernels of a few microseconds each, and starting them takes longer than running them. A
-captured step is started as a whole. The first steps run one by one, which also compiles the kernels; then one is captured and replayed.
-Masks come from the same generator in the same order, so a captured run draws what an uncaptured one would.
+A step of a small graph is some two hundred kernels of a few microseconds each, and starting them
+takes longer than running them. A captured step is started as a whole. The first steps run one by
+one, which also compiles the kernels; then one is captured and replayed. Masks come from the same
+generator in the same order, so a captured run draws what an uncaptured one would.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from torch import Tensor
 
 from graphlatent.config import Settings
 from graphlatent.data.batches import Batch, BatchSource
-from graphlatent.engine import Engine
-from graphlatent.kernels import usable
-from graphlatent.nn.model import LaGraphModel
+from graphlatent.methods.lagraph.engine import Engine
+from graphlatent.methods.lagraph.model import LaGraphModel
+from graphlatent.ops.kernels import usable
 from graphlatent.training.step import training_step
 
 _WARM_UP = 2  # steps that run one by one before one is captured
@@ -46,7 +48,13 @@ class Stepper:
         generator: torch.Generator,
         capture: bool = True,
     ) -> None:
-        self.model, self.settings, self.optimizer, self.generator, self.capture = model, settings, optimizer, generator, capture
+        self.model, self.settings, self.optimizer, self.generator, self.capture = (
+            model,
+            settings,
+            optimizer,
+            generator,
+            capture,
+        )
         self.parameter = next(model.parameters())
         self.captured: dict[tuple[int, Engine], _Captured] = {}
         self.stream: torch.cuda.Stream | None = None
@@ -63,8 +71,14 @@ class Stepper:
             torch.cuda.empty_cache()
 
     def __call__(self, batches: BatchSource, index: Tensor, engine: Engine) -> Tensor:
-        """The step `index` of a plan: (loss, reconstruction, invariance, ratio), [4], as `training_step` returns it."""
-        kind = batches.kind(index) if self.capture and engine.share and engine.how != "output" and usable(self.parameter) else None
+        """The step `index` of a plan: (loss, reconstruction, invariance, ratio), [4], as
+        `training_step` returns it.
+        """
+        kind = (
+            batches.kind(index)
+            if self.capture and engine.share and engine.how != "output" and usable(self.parameter)
+            else None
+        )
         if kind is None:
             return self._step(batches.take(index), engine)
         index, key = index.to(self.parameter.device, non_blocking=True), (kind, engine)
@@ -76,7 +90,14 @@ class Stepper:
         return self.captured[key](index)
 
     def _step(self, batch: Batch, engine: Engine) -> Tensor:
-        return training_step(self.model, batch, self.settings, engine=engine, optimizer=self.optimizer, generator=self.generator)
+        return training_step(
+            self.model,
+            batch,
+            self.settings,
+            engine=engine,
+            optimizer=self.optimizer,
+            generator=self.generator,
+        )
 
     def _beside(self, batches: BatchSource, index: Tensor, kind: int, engine: Engine) -> Tensor:
         """A step on a stream of its own, as capturing asks for before it begins."""
@@ -88,12 +109,16 @@ class Stepper:
         torch.cuda.current_stream().wait_stream(self.stream)
         return terms
 
-    def _captured_step(self, batches: BatchSource, index: Tensor, kind: int, engine: Engine) -> _Captured:
+    def _captured_step(
+        self, batches: BatchSource, index: Tensor, kind: int, engine: Engine
+    ) -> _Captured:
         self.optimizer.zero_grad(set_to_none=True)
         torch.cuda.empty_cache()  # a captured step has memory of its own
         graph, place = torch.cuda.CUDAGraph(), index.clone()
         graph.register_generator_state(self.generator)
-        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
+        with torch.cuda.graph(
+            graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
+        ):
             terms = self._step(batches.cut(place, kind), engine)
         self.pool = graph.pool()
         return _Captured(graph, place, terms)
@@ -114,12 +139,23 @@ class _Captured:
 
 
 def make_optimizer(model: LaGraphModel, settings: Settings) -> torch.optim.Adam:
-    """Adam, all parameters in one kernel; on a GPU its step count and learning rate live there, so that a step can be captured."""
+    """Adam, all parameters in one kernel; on a GPU its step count and learning rate live there, so
+    that a step can be captured.
+    """
     parameters = list(model.parameters())
     on_gpu = usable(parameters[0])
-    lr: float | Tensor = torch.tensor(settings.lr, dtype=torch.float32, device=parameters[0].device) if on_gpu else settings.lr
-    plain = all(p.dtype in (torch.float32, torch.float64) and p.device.type in ("cpu", "cuda") for p in parameters)
-    return torch.optim.Adam(parameters, lr=lr, weight_decay=settings.weight_decay, fused=plain, capturable=on_gpu)
+    lr: float | Tensor = (
+        torch.tensor(settings.lr, dtype=torch.float32, device=parameters[0].device)
+        if on_gpu
+        else settings.lr
+    )
+    plain = all(
+        p.dtype in (torch.float32, torch.float64) and p.device.type in ("cpu", "cuda")
+        for p in parameters
+    )
+    return torch.optim.Adam(
+        parameters, lr=lr, weight_decay=settings.weight_decay, fused=plain, capturable=on_gpu
+    )
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
@@ -138,7 +174,8 @@ def matmul_precision(precision: str, device: torch.device) -> Iterator[None]:
         yield
         return
     backend: Any = torch.backends.cuda.matmul
-    newer = hasattr(backend, "fp32_precision")  # torch refuses to have its older and its newer switch mixed
+    # Torch refuses to have its older and its newer switch mixed
+    newer = hasattr(backend, "fp32_precision")
     name, values = ("fp32_precision", ("ieee", "tf32")) if newer else ("allow_tf32", (False, True))
     before = getattr(backend, name)
     setattr(backend, name, values[precision != "fp32"])

@@ -1,0 +1,86 @@
+"""Graphs out of files and folders: the suffix, or what the folder holds, says which reader is
+meant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from graphlatent.data.graph import RawGraph
+from graphlatent.data.readers.arrow import TABLE_SUFFIXES, table_suffix
+from graphlatent.data.readers.graphml import read_graphml
+from graphlatent.data.readers.npz import read_npz
+from graphlatent.data.readers.tables import TableOptions, read_tables
+from graphlatent.data.readers.tu import find_tu, read_tu
+from graphlatent.errors import InputError
+
+ACCEPTED = (
+    "edge tables (.csv, .tsv, both also .gz, .parquet), .graphml files or a folder of them,"
+    " gnn-benchmark .npz files, and folders in the TU layout (NAME_A.txt, NAME_graph_indicator.txt,"
+    " ...)"
+)
+
+
+def read_path(
+    path: str | Path, *, nodes: Any = None, options: TableOptions | None = None
+) -> list[RawGraph]:
+    """The graphs in a file or a folder.
+
+    Args:
+        path: an edge table, a .graphml file or a folder of such files (one graph each, in the order
+            of their names), a gnn-benchmark .npz file, or a folder in the TU layout.
+        nodes: the node table that goes with an edge table (path, DataFrame or pyarrow Table).
+        options: which columns mean what, in tables and in GraphML attributes.
+
+    Raises:
+        InputError: where there is no such file, or it is of another kind, or damaged.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise InputError(
+            f"There is no file or folder {path}. Check the path. Accepted are {ACCEPTED}."
+        )
+    if path.is_file() and table_suffix(path) is not None:
+        return read_tables(path, nodes, options=options)
+    if nodes is not None:
+        raise InputError(
+            f"A node table goes with an edge table ({', '.join(TABLE_SUFFIXES)}) only, but {path}"
+            " is none. Leave 'nodes' out."
+        )
+    if path.is_dir():
+        return _read_folder(path, options)
+    if path.suffix.lower() == ".graphml":
+        return read_graphml(path, options=options)
+    if path.suffix.lower() == ".npz":
+        _refuse_columns(path, options)
+        return [read_npz(path)]
+    raise InputError(f"{path} is of no kind that can be read. Accepted are {ACCEPTED}.")
+
+
+def _refuse_columns(path: Path, options: TableOptions | None) -> None:
+    if options is not None and options.named_columns:
+        raise InputError(
+            f"The options {options.named_columns} name columns of tables or attributes of GraphML"
+            f" files; {path} has none."
+        )
+
+
+def _read_folder(folder: Path, options: TableOptions | None) -> list[RawGraph]:
+    if find_tu(folder) is not None:
+        _refuse_columns(folder, options)
+        return read_tu(folder)
+    files = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".graphml")
+    if not files:
+        raise InputError(
+            f"The folder {folder} holds nothing that can be read. Accepted are {ACCEPTED}."
+        )
+    graphs = []
+    for file in files:
+        several = read_graphml(file, options=options)
+        ids = [file.stem] if len(several) == 1 else [f"{file.stem}/{g.graph_id}" for g in several]
+        graphs += [
+            replace(graph, graph_id=graph_id) for graph, graph_id in zip(several, ids, strict=True)
+        ]
+    return graphs

@@ -1,0 +1,322 @@
+"""Graphs out of GraphML files: nodes, edges and attributes, read in one pass.
+
+Document types and entities are refused, since a few lines of them can expand to gigabytes; GraphML
+needs neither.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graphlatent.data.graph import RawGraph
+from graphlatent.data.readers.tables import TableOptions
+from graphlatent.errors import InputError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+# Small bites until the root element, so that a document type stops the reader before its body
+_BEFORE_ROOT, _CHUNK = 16, 2**16
+
+
+def read_graphml(path: Path, *, options: TableOptions | None = None) -> list[RawGraph]:
+    """The graphs in a GraphML file: one in most, several where it has several <graph> elements.
+
+    Node attributes become feature columns; of `options`, `features` and `label` choose among them
+    and `weight` names the edge attribute with the weights ('weight' where there is one).
+    `edgedefault` and an edge's own `directed` are respected.
+
+    Raises:
+        InputError: where the file is damaged, is no GraphML, has a document type, nested graphs or
+            hyperedges.
+    """
+    options = options or TableOptions()
+    reader = _Reader(path)
+    parser = ET.XMLParser(target=reader)
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK if reader.has_root else _BEFORE_ROOT):
+                parser.feed(chunk)
+        parser.close()
+    except (ET.ParseError, OSError, LookupError, UnicodeError) as error:
+        raise InputError(
+            f"{path} cannot be read as GraphML. The reader says: {error}. Write the file anew."
+        ) from error
+    if not reader.graphs:
+        raise InputError(
+            f"{path} holds no <graph> element, so no graph. Check that it is a GraphML file."
+        )
+    several = len(reader.graphs) > 1
+    return [_to_raw(graph, reader.keys, path, options, several=several) for graph in reader.graphs]
+
+
+@dataclass(frozen=True)
+class _Key:
+    """A declared attribute: its name, 'node', 'edge', 'graph' or 'all', its type, and the value of
+    those without one.
+    """
+
+    name: str
+    domain: str
+    type: str
+    default: str | None = None
+
+
+@dataclass(eq=False)
+class _Graph:
+    """One <graph> as it is being read; attribute values by key id, then by node or edge number."""
+
+    id: str | None
+    directed: bool
+    node_ids: dict[str, int] = field(default_factory=dict)
+    edges: list[tuple[str, str, bool]] = field(default_factory=list)
+    node_values: dict[str, dict[int, str]] = field(default_factory=dict)
+    edge_values: dict[str, dict[int, str]] = field(default_factory=dict)
+
+
+class _Reader:
+    """Receives the events of `xml.etree.ElementTree.XMLParser`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.has_root = False
+        self.keys: dict[str, _Key] = {}
+        self.graphs: list[_Graph] = []
+        self._open: list[str] = []  # tags from the root down to here
+        self._text: list[str] = []
+        self._key_id = ""
+
+    def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
+        raise InputError(
+            f"{self.path} declares a document type (DOCTYPE {name}), which is refused for safety."
+            " Take the declaration out."
+        )
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        tag = tag.rpartition("}")[2]
+        if not self.has_root and tag != "graphml":
+            raise InputError(
+                f"{self.path} is no GraphML file: its root element is <{tag}>, not <graphml>."
+            )
+        self.has_root = True
+        if tag == "key":
+            self._start_key(attributes)
+        elif tag == "graph":
+            self._start_graph(attributes)
+        elif tag == "node" and self.graphs:
+            self._start_node(self._wanted(attributes, "id", "node"))
+        elif tag == "edge" and self.graphs:
+            self._start_edge(attributes)
+        elif tag == "hyperedge":
+            raise InputError(
+                f"{self.path} has a hyperedge, which is not supported. Replace it by edges between"
+                " two nodes each."
+            )
+        elif tag in ("data", "default"):
+            self._text = []
+            self._key_id = (
+                self._wanted(attributes, "key", "data") if tag == "data" else self._key_id
+            )
+        self._open.append(tag)
+
+    def data(self, text: str) -> None:
+        if self._open and self._open[-1] in ("data", "default"):
+            self._text.append(text)
+
+    def end(self, tag: str) -> None:
+        tag = self._open.pop()
+        parent = self._open[-1] if self._open else ""
+        if tag == "default" and parent == "key" and self._key_id in self.keys:
+            key = self.keys[self._key_id]
+            self.keys[self._key_id] = _Key(key.name, key.domain, key.type, "".join(self._text))
+        elif tag == "data" and parent in ("node", "edge") and self.graphs:
+            graph = self.graphs[-1]
+            values, number = (
+                (graph.node_values, len(graph.node_ids))
+                if parent == "node"
+                else (graph.edge_values, len(graph.edges))
+            )
+            values.setdefault(self._key_id, {})[number - 1] = "".join(self._text)
+
+    def close(self) -> None:
+        """Nothing to hand back: the graphs are in `graphs`."""
+
+    def _wanted(self, attributes: Mapping[str, str], name: str, tag: str) -> str:
+        if name not in attributes:
+            raise InputError(f"{self.path} has a <{tag}> element without the attribute '{name}'.")
+        return attributes[name]
+
+    def _start_key(self, attributes: Mapping[str, str]) -> None:
+        self._key_id = self._wanted(attributes, "id", "key")
+        name = attributes.get("attr.name", self._key_id if "attr.type" in attributes else None)
+        if name is not None:  # keys without name and type hold drawings (yEd's), no attributes
+            self.keys[self._key_id] = _Key(
+                name, attributes.get("for", "all"), attributes.get("attr.type", "string")
+            )
+
+    def _start_graph(self, attributes: Mapping[str, str]) -> None:
+        if "graph" in self._open:
+            raise InputError(
+                f"{self.path} has a graph inside a node, which is not supported. Write each graph"
+                " by itself."
+            )
+        self.graphs.append(
+            _Graph(attributes.get("id"), attributes.get("edgedefault", "undirected") == "directed")
+        )
+
+    def _start_node(self, node_id: str) -> None:
+        nodes = self.graphs[-1].node_ids
+        if node_id in nodes:
+            raise InputError(
+                f"{self.path}: every node must stand there once. Node {node_id!r} stands there"
+                " again."
+            )
+        nodes[node_id] = len(nodes)
+
+    def _start_edge(self, attributes: Mapping[str, str]) -> None:
+        graph = self.graphs[-1]
+        directed = attributes.get("directed")
+        is_directed = graph.directed if directed is None else directed == "true"
+        graph.edges.append(
+            (
+                self._wanted(attributes, "source", "edge"),
+                self._wanted(attributes, "target", "edge"),
+                is_directed,
+            )
+        )
+
+
+def _to_raw(
+    graph: _Graph, keys: Mapping[str, _Key], path: Path, options: TableOptions, *, several: bool
+) -> RawGraph:
+    name = path.name if not several else f"{path.name}, graph {graph.id!r}"
+    for source, target, _ in graph.edges:
+        for end in (source, target):
+            if end not in graph.node_ids:
+                raise InputError(
+                    f"{path}: an edge names node {end!r}, which is not in the file. Add the node,"
+                    " or drop the edge."
+                )
+    edges = (
+        np.array(
+            [(graph.node_ids[s], graph.node_ids[t]) for s, t, _ in graph.edges], dtype=np.int64
+        )
+        .reshape(-1, 2)
+        .T
+    )
+    one_way = np.array([d for _, _, d in graph.edges], dtype=bool)
+    weight = _weight(graph, keys, path, options)
+    # Undirected edges among directed ones stand for both directions
+    if one_way.any() and not one_way.all():
+        edges = np.concatenate([edges, edges[::-1, ~one_way]], axis=1)
+        weight = None if weight is None else np.concatenate([weight, weight[~one_way]])
+    columns = _columns(graph.node_values, keys, len(graph.node_ids), "node", path)
+    label = None if options.label is None else _chosen(columns, options.label, path, "label")
+    names = (
+        options.features
+        if options.features is not None
+        else [c for c in columns if c != options.label]
+    )
+    return RawGraph(
+        edge_index=edges,
+        num_nodes=len(graph.node_ids),
+        columns={column: _chosen(columns, column, path, "features") for column in names} or None,
+        edge_weight=weight,
+        node_ids=np.array(list(graph.node_ids), dtype=object),
+        graph_id=graph.id if several else None,
+        y=label,
+        name=name,
+        directed=bool(one_way.any()) if len(one_way) else graph.directed,
+    )
+
+
+def _chosen(columns: Mapping[str, Array], name: str, path: Path, option: str) -> Array:
+    if name not in columns:
+        found = ", ".join(map(repr, columns)) or "none"
+        raise InputError(
+            f"{path}: there is no attribute '{name}' (option '{option}'). Attributes found:"
+            f" {found}."
+        )
+    return columns[name]
+
+
+def _weight(
+    graph: _Graph, keys: Mapping[str, _Key], path: Path, options: TableOptions
+) -> Array | None:
+    columns = _columns(graph.edge_values, keys, len(graph.edges), "edge", path)
+    name = options.weight or "weight"
+    if not graph.edges or (options.weight is None and name not in columns):
+        return None
+    weight = _chosen(columns, name, path, "weight")
+    if weight.dtype.kind not in "iuf":
+        raise InputError(
+            f"{path}: the edge attribute '{name}' must hold numbers to be a weight. Its declared"
+            " type is text or boolean."
+        )
+    return weight
+
+
+def _columns(
+    values: Mapping[str, Mapping[int, str]],
+    keys: Mapping[str, _Key],
+    count: int,
+    domain: str,
+    path: Path,
+) -> dict[str, Array]:
+    """The attributes of all nodes, or of all edges, that some have; in the order of their keys."""
+    undeclared = sorted(set(values) - set(keys))
+    named = [
+        values[key][number]
+        for key in undeclared
+        for number in values[key]
+        if values[key][number].strip()
+    ]
+    if named:
+        raise InputError(
+            f"{path}: a {domain} has data of key '{undeclared[0]}', which no <key> element"
+            " declares."
+        )
+    columns: dict[str, Array] = {}
+    for key_id, key in keys.items():
+        if key.domain not in (domain, "all") or (
+            key_id not in values and (key.default is None or key.domain == "all")
+        ):
+            continue
+        if key.name in columns:
+            raise InputError(
+                f"{path}: two keys name the {domain} attribute '{key.name}'. Give them different"
+                " names."
+            )
+        given = values.get(key_id, {})
+        columns[key.name] = _typed(
+            [given.get(number, key.default) for number in range(count)], key, path
+        )
+    return columns
+
+
+def _typed(texts: Sequence[str | None], key: _Key, path: Path) -> Array:
+    """The values as numbers, truth values or text; NaN or None where one is missing."""
+    try:
+        if key.type in ("int", "long", "integer"):
+            complete = all(t is not None for t in texts)
+            return np.array(
+                [np.nan if t is None else int(t) for t in texts],
+                dtype=np.int64 if complete else np.float64,
+            )
+        if key.type in ("float", "double"):
+            return np.array([np.nan if t is None else float(t) for t in texts], dtype=np.float64)
+        if key.type == "boolean":
+            values = [None if t is None else _TRUTH[t.strip().lower()] for t in texts]
+            return np.array(values, dtype=object if None in values else bool)
+    except (ValueError, KeyError, OverflowError) as error:
+        raise InputError(
+            f"{path}: attribute '{key.name}' is declared as {key.type}, but holds other values:"
+            f" {error}."
+        ) from error
+    return np.array(texts, dtype=object)

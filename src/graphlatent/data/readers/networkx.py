@@ -1,0 +1,169 @@
+"""Graphs out of NetworkX graphs: nodes in their order, attributes as features, edge weights."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from torch import Tensor
+
+from graphlatent.data.graph import RawGraph
+from graphlatent.errors import GraphLatentWarning, InputError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+def read_networkx(
+    graph: Any,
+    *,
+    node_attributes: Sequence[str] | None = None,
+    weight: str | None = None,
+    name: str = "graph",
+) -> RawGraph:
+    """The graph, nodes in the order of `graph.nodes`, their names kept.
+
+    Args:
+        graph: a Graph, DiGraph, MultiGraph or MultiDiGraph.
+        node_attributes: attributes to use as features; None takes those that every node has.
+            Attributes with a vector for each node become a matrix, all others become columns; both
+            at once are refused.
+        weight: edge attribute with the weights; None takes 'weight' where every edge has it.
+        name: for messages.
+
+    Raises:
+        InputError: where a named attribute is missing somewhere, or attributes cannot be used
+            together.
+    """
+    nodes = list(graph.nodes)
+    position = {node: i for i, node in enumerate(nodes)}
+    edges = [(position[u], position[v]) for u, v in graph.edges()]
+    x, columns = _features(graph, nodes, node_attributes, name)
+    return RawGraph(
+        edge_index=np.array(edges, dtype=np.int64).reshape(-1, 2).T,
+        num_nodes=len(nodes),
+        x=x,
+        columns=columns,
+        edge_weight=_weights(graph, weight, name),
+        node_ids=_column(nodes),
+        name=name,
+        directed=bool(graph.is_directed()),
+    )
+
+
+def _weights(graph: Any, weight: str | None, name: str) -> Array | None:
+    edges = list(graph.edges(data=weight or "weight", default=None))
+    values = [value for _, _, value in edges]
+    if weight is None and None in values:
+        if any(value is not None for value in values):
+            missing = values.count(None)
+            warnings.warn(
+                f"{name}: {missing} of {len(values)} edges have no 'weight', so weights are not"
+                " used. Give all edges one, or none.",
+                GraphLatentWarning,
+                stacklevel=2,
+            )
+        return None
+    if not values:
+        return None
+    for u, v, value in edges:
+        if not isinstance(value, int | float | np.number):
+            came = "nothing" if value is None else repr(value)
+            raise InputError(
+                f"{name}: edge attribute '{weight or 'weight'}' must be a number everywhere. Edge"
+                f" ({u!r}, {v!r}) has {came}."
+            )
+    return np.array(values, dtype=np.float64)
+
+
+def _features(
+    graph: Any, nodes: list[Any], wanted: Sequence[str] | None, name: str
+) -> tuple[Array | None, dict[str, Array] | None]:
+    if isinstance(wanted, str):
+        raise InputError(
+            f"node_attributes must be a list of names. Got the text {wanted!r}; write [{wanted!r}]."
+        )
+    names = _common_attributes(graph, nodes) if wanted is None else list(wanted)
+    values = {attribute: _values(graph, nodes, attribute, name) for attribute in names}
+    vectors = [attribute for attribute in names if any(_is_vector(v) for v in values[attribute])]
+    if not vectors:
+        return None, {attribute: _column(values[attribute]) for attribute in names} or None
+    if len(vectors) < len(names):
+        scalars = [attribute for attribute in names if attribute not in vectors]
+        raise InputError(
+            f"{name}: node attributes {vectors} hold vectors and {scalars} single values, which"
+            f" cannot be mixed. Choose with node_attributes, for example node_attributes={vectors}."
+        )
+    return (
+        np.concatenate(
+            [_matrix(values[attribute], nodes, attribute, name) for attribute in vectors], axis=1
+        ),
+        None,
+    )
+
+
+def _common_attributes(graph: Any, nodes: list[Any]) -> list[Any]:
+    """Attributes that every node has, in the order of the first node."""
+    common = dict.fromkeys(graph.nodes[nodes[0]]) if nodes else {}
+    for _, attributes in graph.nodes(data=True):
+        if len(common) == 0:
+            break
+        common = {attribute: None for attribute in common if attribute in attributes}
+    partial = {
+        attribute for _, attributes in graph.nodes(data=True) for attribute in attributes
+    } - set(common)
+    if partial:
+        listed = ", ".join(repr(attribute) for attribute in sorted(partial, key=str))
+        warnings.warn(
+            f"Node attributes that not every node has are left out: {listed}. Choose features with"
+            " node_attributes=[...].",
+            GraphLatentWarning,
+            stacklevel=2,
+        )
+    return list(common)
+
+
+def _values(graph: Any, nodes: list[Any], attribute: str, name: str) -> list[Any]:
+    for node in nodes:
+        if attribute not in graph.nodes[node]:
+            raise InputError(
+                f"{name}: node {node!r} has no attribute '{attribute}'. Give it to all nodes, or"
+                " leave it out."
+            )
+    return [graph.nodes[node][attribute] for node in nodes]
+
+
+def _is_vector(value: Any) -> bool:
+    return isinstance(value, list | tuple) or (
+        isinstance(value, np.ndarray | Tensor) and value.ndim > 0
+    )
+
+
+def _matrix(values: list[Any], nodes: list[Any], attribute: str, name: str) -> Array:
+    shapes = [np.shape(value) for value in values]
+    for node, shape in zip(nodes, shapes, strict=True):
+        if shape != shapes[0] or len(shape) != 1:
+            raise InputError(
+                f"{name}: attribute '{attribute}' must be a vector of one length on every node."
+                f" Node {nodes[0]!r} has shape {shapes[0]}, node {node!r} has shape {shape}."
+            )
+    matrix = np.array([np.asarray(value) for value in values])
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(
+            f"{name}: attribute '{attribute}' must be a vector of numbers on every node. Got values"
+            f" of type {matrix.dtype}."
+        )
+    return matrix
+
+
+def _column(values: list[Any]) -> Array:
+    """The values as an array of numbers or truth values where all are, else of objects."""
+    plain = [
+        value.item() if isinstance(value, np.generic | np.ndarray | Tensor) else value
+        for value in values
+    ]
+    types = set(map(type, plain))
+    if types <= {bool} or types <= {int, float}:
+        return np.array(plain)
+    return np.fromiter(plain, dtype=object, count=len(plain))

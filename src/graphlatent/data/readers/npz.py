@@ -1,0 +1,105 @@
+"""A graph out of a gnn-benchmark `.npz` file, the form of the Amazon and Coauthor sets.
+
+Keys: `adj_data`, `adj_indices`, `adj_indptr`, `adj_shape` (CSR adjacency); the same with `attr_`,
+    or a dense `attr_matrix`;
+`labels`. Counts stay counts and sparse features stay sparse, where PyTorch Geometric's reader makes
+them dense and 0 or 1.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphlatent.data.graph import RawGraph
+from graphlatent.errors import InputError
+
+# Share of non-zero features above which a dense matrix is both smaller and faster
+_DENSE_ABOVE = 0.25
+_CSR_PARTS = ("data", "indices", "indptr", "shape")
+
+
+def read_npz(path: Path, *, binarize: bool = False) -> RawGraph:
+    """The graph in the file; adjacency values other than 1 become edge weights.
+
+    Args:
+        path: the file.
+        binarize: set every non-zero feature to 1.
+
+    Raises:
+        InputError: where the file is missing, damaged, or of another kind.
+    """
+    if not path.is_file():
+        raise InputError(f"There is no file {path}. Check the path.")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return _read(file, path, binarize=binarize)
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        OSError,
+        EOFError,
+        ValueError,
+        TypeError,
+        IndexError,
+        NotImplementedError,
+    ) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{path} cannot be read as a gnn-benchmark .npz file. The reader says: {error}. Get the"
+            " file anew."
+        ) from error
+
+
+def _read(file: Any, path: Path, *, binarize: bool) -> RawGraph:
+    adjacency = _csr(file, "adj", path)
+    if adjacency is None:
+        raise InputError(
+            f"{path} is no gnn-benchmark .npz file: it needs adj_data, adj_indices, adj_indptr and"
+            f" adj_shape. It holds {', '.join(sorted(file.files)) or 'nothing'}."
+        )
+    if adjacency.shape[0] != adjacency.shape[1]:
+        raise InputError(f"{path}: the adjacency must be square. Got shape {adjacency.shape}.")
+    adjacency.eliminate_zeros()
+    coo = adjacency.tocoo()
+    return RawGraph(
+        edge_index=np.stack([coo.row, coo.col]),
+        num_nodes=int(adjacency.shape[0]),
+        x=_features(file, path, binarize=binarize),
+        edge_weight=None if np.all(coo.data == 1) else coo.data,
+        y=file["labels"] if "labels" in file.files else None,
+        name=path.name,
+    )
+
+
+def _csr(file: Any, prefix: str, path: Path) -> Any:
+    keys = [f"{prefix}_{part}" for part in _CSR_PARTS]
+    missing = [key for key in keys if key not in file.files]
+    if len(missing) == len(keys):
+        return None
+    if missing:
+        raise InputError(
+            f"{path}: {', '.join(missing)} is missing beside the other parts of '{prefix}'. Get the"
+            " file anew."
+        )
+    data, indices, indptr, shape = (file[key] for key in keys)
+    matrix = sp.csr_matrix((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
+    matrix.check_format(full_check=True)
+    return matrix
+
+
+def _features(file: Any, path: Path, *, binarize: bool) -> Any:
+    x: Any = file["attr_matrix"] if "attr_matrix" in file.files else _csr(file, "attr", path)
+    if x is None:
+        return None
+    if binarize:
+        x = (x != 0).astype(np.float32)
+    if hasattr(x, "nnz") and x.nnz > _DENSE_ABOVE * x.shape[0] * x.shape[1]:
+        return x.toarray()
+    return x

@@ -1,0 +1,90 @@
+"""Graphs out of PyTorch Geometric's objects. PyTorch Geometric itself need not be imported for
+that, only present in the object.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from graphlatent.data.cut import cut_graphs
+from graphlatent.data.graph import RawGraph
+from graphlatent.errors import InputError
+
+
+def is_from(value: object, package: str, *names: str) -> bool:
+    """Whether the value is an instance of one of the classes `names` of `package`, told without
+    importing the package.
+    """
+    return any(
+        c.__module__.partition(".")[0] == package and c.__name__ in names
+        for c in type(value).__mro__
+    )
+
+
+def read_data(data: Any, *, name: str = "graph") -> list[RawGraph]:
+    """The graph in a PyG `Data`, or the graphs in a `Batch`.
+
+    Read are x, edge_index (or adj_t), edge_weight (else edge_attr where it has one number per
+    edge), y, num_nodes and batch.
+
+    Raises:
+        InputError: where there is neither an edge nor a node to be found, or the batch vector is
+            not ascending.
+    """
+    edge_index, edge_weight = _edges(data, name)
+    joined = RawGraph(
+        edge_index=edge_index,
+        num_nodes=_num_nodes(data),
+        x=data.x,
+        edge_weight=edge_weight,
+        y=data.y,
+        name=name,
+    )
+    batch = data.batch
+    if batch is None:
+        return [joined]
+    graph_of_node = batch.detach().cpu().numpy()
+    if len(graph_of_node) != joined.num_nodes or (np.diff(graph_of_node) < 0).any():
+        raise InputError(
+            f"{name}: 'batch' must name the graph of each of the {joined.num_nodes} nodes, in"
+            " ascending order."
+        )
+    num_graphs = max(
+        int(getattr(data, "num_graphs", 0) or 0), int(graph_of_node.max(initial=-1)) + 1
+    )
+    return cut_graphs(joined, ptr=np.searchsorted(graph_of_node, np.arange(num_graphs + 1)))
+
+
+def _edges(data: Any, name: str) -> tuple[Any, Any]:
+    if data.edge_index is not None:
+        weight = data.edge_weight if data.edge_weight is not None else data.edge_attr
+        is_weight = isinstance(weight, Tensor) and (
+            weight.ndim == 1 or (weight.ndim == 2 and weight.shape[1] == 1)
+        )
+        return data.edge_index, weight if is_weight else None
+    if "adj_t" in data:
+        from torch_geometric.utils import to_edge_index
+
+        transposed, value = to_edge_index(data.adj_t)
+        return transposed.flip(0), (
+            value if value is not None and not bool((value == 1).all()) else None
+        )
+    if data.x is None and data.to_dict().get("num_nodes") is None:
+        raise InputError(
+            f"{name} is a PyG Data with neither 'edge_index' nor 'x'. Give it edges, or at least"
+            " features."
+        )
+    return np.zeros((2, 0), dtype=np.int64), None
+
+
+def _num_nodes(data: Any) -> int:
+    if data.x is not None:
+        return int(data.x.shape[0])
+    # PyG warns where it has to count from the edges, which is what we want it to do
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return int(data.num_nodes)

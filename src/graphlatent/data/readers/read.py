@@ -1,0 +1,241 @@
+"""The friendly border: whatever people have as a graph, read into `GraphData`.
+
+A tuple is one graph in parts, a list is several graphs. Other libraries are never imported to find
+out what something is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from graphlatent.data.cut import take_apart
+from graphlatent.data.datasets import DATASETS, find_dataset, load_dataset
+from graphlatent.data.graph import GraphData, RawGraph, assemble
+from graphlatent.data.readers.arrays import is_adjacency, read_adjacency, read_arrays
+from graphlatent.data.readers.arrow import is_table
+from graphlatent.data.readers.files import ACCEPTED as ACCEPTED_FILES
+from graphlatent.data.readers.files import read_path
+from graphlatent.data.readers.networkx import read_networkx
+from graphlatent.data.readers.pyg import is_from, read_data
+from graphlatent.data.readers.tables import TableOptions, read_tables
+from graphlatent.errors import InputError
+
+ACCEPTED = (
+    "a path or data set name, a PyG Data, Batch or Dataset, a NetworkX graph, a SciPy sparse"
+    " adjacency or (adjacency, features), (edge_index, x) or (edge_index, x, edge_weight), an edge"
+    " table or (edges, nodes) as pandas DataFrames or pyarrow Tables, or a list of such graphs"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """What the user said besides the graph."""
+
+    nodes: Any
+    options: TableOptions
+    node_attributes: Sequence[str] | None
+    weight: str | None
+
+    @property
+    def table_options(self) -> TableOptions:
+        """The options with `node_attributes` and `weight` in the places that mean the same."""
+        options = self.options if self.weight is None else replace(self.options, weight=self.weight)
+        return (
+            options
+            if self.node_attributes is None
+            else replace(options, features=tuple(self.node_attributes))
+        )
+
+    def refuse(self, kind: str) -> None:
+        """Raise where something was said that means nothing for graphs of this kind."""
+        if self.nodes is not None:
+            raise InputError(
+                f"'nodes' is the node table that goes with an edge table; {kind} brings its own"
+                " nodes. Leave 'nodes' out."
+            )
+        named = ["node_attributes"] * (self.node_attributes is not None) + ["weight"] * (
+            self.weight is not None
+        )
+        named += [name for name in self.options.named_columns if name not in named]
+        if named:
+            raise InputError(
+                f"{named} name attributes or columns of NetworkX graphs, GraphML files and tables;"
+                f" {kind} has none."
+            )
+
+
+def read_graphs(
+    source: Any,
+    *,
+    nodes: Any = None,
+    symmetrize: bool = True,
+    options: TableOptions | None = None,
+    node_attributes: Sequence[str] | None = None,
+    weight: str | None = None,
+) -> GraphData:
+    """The graph or graphs in `source`, checked and regular.
+
+    Args:
+        source: a path (edge table .csv, .tsv, .csv.gz, .parquet; .graphml; gnn-benchmark .npz;
+            folder of .graphml files; TU folder) or data set name; a PyG Data, Batch or Dataset; a
+            NetworkX graph; a SciPy sparse adjacency [N, N] or (adjacency, features); (edge_index
+            [2, E], x [N, F] or None) with or without edge_weight [E] as a third part; an edge table
+            or (edges, nodes) as pandas DataFrames, pyarrow Tables or paths; a list of several of
+            these; a `GraphData`, which is handed back as it is. Columns of PyG's `edge_attr` wider
+            than one are not used.
+        nodes: the node table that goes with an edge table.
+        symmetrize: read every edge in both directions. Data sets by name always are.
+        options: which columns of tables and attributes of GraphML files mean what.
+        node_attributes: NetworkX or GraphML node attributes, or columns of the node table, to use
+            as features; None for all.
+        weight: NetworkX or GraphML edge attribute, or column of the edge table, with the weights;
+            None for 'weight'.
+
+    Raises:
+        InputError: where the source is of another kind or cannot be used; the message says why and
+            what to do.
+    """
+    if isinstance(source, GraphData):
+        return source
+    request = _Request(nodes, options or TableOptions(), node_attributes, weight)
+    if _is_dataset_name(source):
+        request.refuse("a data set")
+        return load_dataset(source).graph
+    if _is_several(source):
+        request = _without_nodes(request)
+        graphs = [
+            raw
+            for i in range(len(source))
+            for raw in _read_one(source[i], request, name=f"graph {i}", inside=True)
+        ]
+    else:
+        graphs = _read_one(source, request, name="graph")
+    return assemble(graphs, symmetrize=symmetrize)
+
+
+def _is_dataset_name(source: object) -> bool:
+    """A known name; a file or folder of that name goes before it."""
+    return (
+        isinstance(source, str) and find_dataset(source) is not None and not Path(source).exists()
+    )
+
+
+def _is_graph_object(value: object) -> bool:
+    return (
+        isinstance(value, GraphData)
+        or is_from(value, "torch_geometric", "Data", "HeteroData")
+        or is_from(value, "networkx", "Graph")
+    )
+
+
+def _is_several(source: Any) -> bool:
+    """A list, a PyG Dataset, or a tuple that cannot be one graph in parts, since each part is a
+    graph.
+    """
+    if isinstance(source, tuple):
+        return len(source) > 0 and all(_is_graph_object(part) for part in source)
+    return isinstance(source, list) or is_from(source, "torch_geometric", "Dataset")
+
+
+def _without_nodes(request: _Request) -> _Request:
+    if request.nodes is not None:
+        raise InputError(
+            "'nodes' goes with one edge table, but a list of graphs came. Put pairs (edges, nodes)"
+            " into the list."
+        )
+    return request
+
+
+def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False) -> list[RawGraph]:
+    """The graphs in anything but a list; `inside` says that it stands in one."""
+    if isinstance(source, str | Path):
+        return _read_place(source, request)
+    if is_table(source):
+        return read_tables(source, request.nodes, options=request.table_options)
+    if is_from(source, "networkx", "Graph"):
+        if request.nodes is not None:
+            request.refuse("a NetworkX graph")
+        return [
+            read_networkx(
+                source,
+                node_attributes=request.node_attributes,
+                weight=request.weight or request.options.weight,
+                name=name,
+            )
+        ]
+    if isinstance(source, tuple):
+        return _read_tuple(source, request, name=name)
+    if is_from(source, "torch_geometric", "HeteroData"):
+        raise InputError(
+            f"{name} is a PyG HeteroData, with nodes or edges of several kinds. Turn it into one"
+            " kind with to_homogeneous()."
+        )
+    if is_from(source, "torch_geometric", "Data"):
+        request.refuse("a PyG Data")
+        return read_data(source, name=name)
+    if is_adjacency(source):
+        request.refuse("an adjacency")
+        return [read_adjacency(source, name=name)]
+    if isinstance(source, GraphData):
+        return take_apart(source, name=name)
+    raise InputError(_unknown(source, name if inside else "The input"))
+
+
+def _read_place(source: str | Path, request: _Request) -> list[RawGraph]:
+    if Path(source).exists():
+        return read_path(source, nodes=request.nodes, options=request.table_options)
+    if _is_dataset_name(source):
+        request.refuse("a data set")
+        return take_apart(load_dataset(str(source)).graph, name=str(source))
+    names = ", ".join(info.name for info in DATASETS)
+    raise InputError(
+        f"'{source}' is neither an existing file or folder nor a known data set. Accepted are"
+        f" {ACCEPTED_FILES}; the data sets are {names}."
+    )
+
+
+def _read_tuple(source: tuple[Any, ...], request: _Request, *, name: str) -> list[RawGraph]:
+    tables = [is_table(part) or isinstance(part, str | Path) for part in source]
+    if len(source) == 2 and (all(tables) or (tables[0] and source[1] is None)):
+        if request.nodes is not None:
+            raise InputError(
+                "The node table came twice: in the tuple (edges, nodes) and as 'nodes'. Give it"
+                " once."
+            )
+        return read_tables(source[0], source[1], options=request.table_options)
+    request.refuse("a tuple of arrays")
+    if len(source) in (2, 3) and not any(tables):
+        if len(source) == 2 and is_adjacency(source[0]):
+            return [read_adjacency(source[0], source[1], name=name)]
+        if not is_adjacency(source[0]) and isinstance(
+            source[0], np.ndarray | Tensor | list | tuple
+        ):
+            return [read_arrays(*source, name=name)]
+    parts = ", ".join(type(part).__name__ for part in source)
+    raise InputError(
+        f"{name}: a tuple is one graph in parts, but ({parts}) is no such graph. Accepted are"
+        f" {ACCEPTED}."
+    )
+
+
+def _unknown(source: Any, name: str) -> str:
+    hint = ""
+    if isinstance(source, np.ndarray | Tensor):
+        hint = (
+            " A dense array alone is not enough: pass (edge_index, x), or for an adjacency"
+            " scipy.sparse.csr_matrix(array)."
+        )
+    elif isinstance(source, list):
+        hint = " A list is several graphs: for one graph pass the tuple (edge_index, x)."
+    elif hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
+        hint = " To give several graphs, pass list(...) of it."
+    return (
+        f"{name} is of type {type(source).__name__}, which is no graph that can be read.{hint}"
+        f" Accepted are {ACCEPTED}."
+    )

@@ -1,0 +1,328 @@
+"""Graphs out of an edge table and, where there is one, a node table.
+
+Ids may be integers or text and are compared as given. With a graph column in the tables there are
+several graphs, and a node is known by its graph and its id. No step loops over rows in Python.
+Legend: N nodes, E edges, B graphs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graphlatent.data.cut import cut_graphs
+from graphlatent.data.graph import RawGraph
+from graphlatent.data.ids import codes, id_array, of_one_type, read_ids, shown, sorted_distinct
+from graphlatent.data.readers.arrow import Table, load_table, to_array
+from graphlatent.errors import GraphLatentWarning, InputError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+# Names of columns that are seldom meant as features
+_LIKE_LABELS = ("label", "labels", "class", "target", "y")
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Which columns mean what.
+
+    Args:
+        source: column of the edge table with the id of the node an edge starts from.
+        target: column of the edge table with the id of the node an edge goes to.
+        weight: column of the edge table with edge weights; None takes a column named 'weight' where
+            there is one.
+        id: column of the node table with the nodes' ids.
+        graph: column, in both tables, that names the graph of an edge or a node; where it is in
+            neither, there is one graph. None: never look for it.
+        label: column of the node table to keep as labels (`y`); never a feature.
+        features: columns of the node table to use as features; None takes all but id, graph and
+            label.
+    """
+
+    source: str = "source"
+    target: str = "target"
+    weight: str | None = None
+    id: str = "id"
+    graph: str | None = "graph"
+    label: str | None = None
+    features: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.features, str):
+            raise InputError(
+                f"TableOptions: features must be a tuple of column names. Got {self.features!r};"
+                f" write ({self.features!r},)."
+            )
+        if self.features is not None:
+            object.__setattr__(self, "features", tuple(self.features))
+        if self.source == self.target:
+            raise InputError(
+                f"TableOptions: source and target must be two columns. Got {self.source!r} for"
+                " both."
+            )
+        if self.label is not None and self.label in (self.features or ()):
+            raise InputError(
+                f"TableOptions: column {self.label!r} is the label and cannot be a feature too."
+                " Take it out of 'features'."
+            )
+
+    @property
+    def named_columns(self) -> list[str]:
+        """The options that ask for particular columns, for sources that have none to refuse."""
+        return [name for name in ("weight", "label", "features") if getattr(self, name) is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbered:
+    """The graphs of the tables side by side, nodes and edges numbered.
+
+    Args:
+        end: source and target of each edge, as positions in 0..N-1, int64 [2, E].
+        ptr: first position of each graph's nodes and the end, int64 [B + 1].
+        row: row of the node table that stands at each position, int64 [N].
+        node_ids: id at each position [N].
+        graphs: id of each graph (pyarrow array [B]), or None for a single graph without a name.
+    """
+
+    end: Array
+    ptr: Array
+    row: Array
+    node_ids: Array
+    graphs: Any
+
+
+def read_tables(
+    edges: Any, nodes: Any = None, *, options: TableOptions | None = None
+) -> list[RawGraph]:
+    """The graph, or with a graph column the graphs, in the tables.
+
+    Nodes come in the order of the node table; without one, in ascending order of their ids. Graphs
+    come in the order in which the node table first names them; without one, in ascending order.
+
+    Args:
+        edges: path (.csv, .tsv, .parquet), pandas DataFrame or pyarrow Table with one row per edge.
+        nodes: the same with one row per node, or None.
+        options: which columns mean what; None for the default names.
+
+    Raises:
+        InputError: where a file cannot be read, a column is not there, or an id is missing, unknown
+            or double.
+    """
+    options = options or TableOptions()
+    edge_table = load_table(
+        edges, role="edges", text_columns=_named(options.source, options.target, options.graph)
+    )
+    weights = _weights(edge_table, options)
+    # A name that was given must be there
+    if options.graph not in (None, TableOptions.graph, *edge_table.columns):
+        raise InputError(
+            f"{edge_table.name}: there is no column '{options.graph}' (option 'graph'). The columns"
+            f" are: {', '.join(edge_table.columns)}."
+        )
+    if nodes is None:
+        if options.label is not None or options.features:
+            raise InputError(
+                "The options 'label' and 'features' name columns of a node table, and none was"
+                " given. Give 'nodes' as well."
+            )
+        return _cut(_number_edges(edge_table, options), edge_table.name, weights)
+    node_table = load_table(nodes, role="nodes", text_columns=_named(options.id, options.graph))
+    numbered = _number_nodes_and_edges(edge_table, node_table, options)
+    columns = {
+        name: to_array(node_table, name, option="features")[numbered.row]
+        for name in _feature_columns(node_table, options)
+    }
+    label = (
+        None
+        if options.label is None
+        else to_array(node_table, options.label, option="label")[numbered.row]
+    )
+    return _cut(numbered, edge_table.name, weights, columns=columns or None, label=label)
+
+
+def _named(*names: str | None) -> list[str]:
+    return [name for name in names if name is not None]
+
+
+def _feature_columns(nodes: Table, options: TableOptions) -> Sequence[str]:
+    if options.features is not None:
+        return options.features
+    found = [
+        name for name in nodes.columns if name not in (options.id, options.graph, options.label)
+    ]
+    for hint in label_hints(found):
+        warnings.warn(f"{nodes.name}: {hint}", GraphLatentWarning, stacklevel=2)
+    return found
+
+
+def label_hints(features: Iterable[str]) -> list[str]:
+    """For each column that nobody named as a feature and whose name is a label's: what to do."""
+    return [
+        f"column '{name}' is read as a feature, so embeddings will know it. If it is what you want"
+        " to predict, keep it out with the option 'label'; if it is a feature, say so with the"
+        " option 'features'."
+        for name in features
+        if name.lower() in _LIKE_LABELS
+    ]
+
+
+def _weights(edges: Table, options: TableOptions) -> Array | None:
+    name = options.weight or "weight"
+    if options.weight is None and name not in edges.columns:
+        return None
+    weights = to_array(edges, name, option="weight")
+    if weights.dtype.kind not in "iuf" and any(w is not None for w in weights[:1]):
+        raise InputError(
+            f"{edges.name}: weight column '{name}' must hold numbers. Got values such as"
+            f" {weights[0]!r}."
+        )
+    weights = weights.astype(np.float64)
+    wrong = ~np.isfinite(weights)
+    if wrong.any():
+        row = int(wrong.argmax())
+        came = "nothing" if np.isnan(weights[row]) else str(weights[row])
+        raise InputError(
+            f"{edges.name}: weight column '{name}' must hold a finite number in every row. Got"
+            f" {came} in {edges.place(row)}."
+        )
+    return weights
+
+
+def _number_edges(edges: Table, options: TableOptions) -> _Numbered:
+    """Nodes and edges numbered from the edge table alone."""
+    source, target = of_one_type(
+        [
+            read_ids(edges, options.source, option="source"),
+            read_ids(edges, options.target, option="target"),
+        ]
+    )
+    if edges.num_rows == 0:
+        raise InputError(
+            f"{edges.name}: there are no rows, and no node table names the nodes. Give at least one"
+            " edge, or 'nodes'."
+        )
+    graphs, edge_graph = None, np.zeros(edges.num_rows, dtype=np.int64)
+    if options.graph is not None and options.graph in edges.columns:
+        (graph_ids,) = of_one_type([read_ids(edges, options.graph, option="graph")])
+        graphs = sorted_distinct([graph_ids])
+        edge_graph = codes(graph_ids, distinct=graphs)
+    ids = sorted_distinct([source, target])
+    key = edge_graph * len(ids) + np.stack(
+        [codes(source, distinct=ids), codes(target, distinct=ids)]
+    )
+    node_key, end = np.unique(key, return_inverse=True)
+    return _Numbered(
+        end=end.reshape(2, -1),
+        ptr=_ptr(node_key // len(ids), graphs),
+        row=np.arange(len(node_key)),
+        node_ids=id_array(ids)[node_key % len(ids)],
+        graphs=graphs,
+    )
+
+
+def _number_nodes_and_edges(edges: Table, nodes: Table, options: TableOptions) -> _Numbered:
+    """Nodes numbered as the node table lists them, graph by graph; edges by looking their ends up
+    there.
+    """
+    node_id, source, target = of_one_type(
+        [
+            read_ids(nodes, options.id, option="id"),
+            read_ids(edges, options.source, option="source"),
+            read_ids(edges, options.target, option="target"),
+        ]
+    )
+    if nodes.num_rows == 0:
+        raise InputError(f"{nodes.name}: there are no rows. A graph needs at least one node.")
+    graphs, node_graph, edge_graph = _graph_codes(edges, nodes, options)
+    ids = node_id.unique()
+    row = np.argsort(node_graph, kind="stable")
+    node_key = (node_graph * len(ids) + codes(node_id, distinct=ids))[row]
+    by_key = np.argsort(node_key, kind="stable")
+    _check_once(node_key, by_key, row, nodes, node_id)
+    end = []
+    for name, values in ((options.source, source), (options.target, target)):
+        code = codes(values, distinct=ids)
+        key = np.where((code < 0) | (edge_graph < 0), -1, edge_graph * len(ids) + code)
+        found = by_key[np.minimum(np.searchsorted(node_key, key, sorter=by_key), len(by_key) - 1)]
+        unknown = node_key[found] != key
+        if unknown.any():
+            first = int(unknown.argmax())
+            graph = "" if graphs is None else " in its graph"
+            raise InputError(
+                f"{edges.name}: {edges.place(first)} has {shown(values[first])} in column '{name}',"
+                f" but {nodes.name} has no node of that id{graph}. Add the node, or drop the edge"
+                f" ({int(unknown.sum())} such row(s))."
+            )
+        end.append(found)
+    return _Numbered(
+        np.stack(end), _ptr(node_graph[row], graphs), row, id_array(node_id)[row], graphs
+    )
+
+
+def _graph_codes(edges: Table, nodes: Table, options: TableOptions) -> tuple[Any, Array, Array]:
+    """The graphs' ids in the order of the node table, and the graph of each node [N] and each edge
+    [E] (-1: no such graph).
+    """
+    there = [options.graph in table.columns for table in (edges, nodes)]
+    if options.graph is None or not any(there):
+        return (
+            None,
+            np.zeros(nodes.num_rows, dtype=np.int64),
+            np.zeros(edges.num_rows, dtype=np.int64),
+        )
+    if not all(there):
+        has, lacks = (edges, nodes) if there[0] else (nodes, edges)
+        raise InputError(
+            f"{has.name} has a column '{options.graph}' that names graphs, but {lacks.name} has"
+            " not. Add it there for several graphs, or set the option 'graph' to None for one"
+            " graph."
+        )
+    edge_graph, node_graph = of_one_type(
+        [
+            read_ids(edges, options.graph, option="graph"),
+            read_ids(nodes, options.graph, option="graph"),
+        ]
+    )
+    graphs = node_graph.unique()
+    return graphs, codes(node_graph, distinct=graphs), codes(edge_graph, distinct=graphs)
+
+
+def _check_once(node_key: Array, by_key: Array, row: Array, nodes: Table, node_id: Any) -> None:
+    again = row[by_key[1:][node_key[by_key][1:] == node_key[by_key][:-1]]]
+    if len(again):
+        first = int(again.min())
+        raise InputError(
+            f"{nodes.name}: every node must stand there once. Id {shown(node_id[first])} stands"
+            f" there again in {nodes.place(first)} ({len(again)} such row(s)). Drop them; where"
+            " they belong to several graphs, name the graph in a column 'graph'."
+        )
+
+
+def _ptr(graph_of: Array, graphs: Any) -> Array:
+    counts = np.bincount(graph_of, minlength=1 if graphs is None else len(graphs))
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _cut(
+    numbered: _Numbered,
+    name: str,
+    weights: Array | None,
+    *,
+    columns: Mapping[str, Array] | None = None,
+    label: Array | None = None,
+) -> list[RawGraph]:
+    joined = RawGraph(
+        edge_index=numbered.end,
+        num_nodes=len(numbered.row),
+        columns=columns,
+        edge_weight=weights,
+        node_ids=numbered.node_ids,
+        y=label,
+        name=name,
+    )
+    if numbered.graphs is None:
+        return [joined]
+    return cut_graphs(joined, ptr=numbered.ptr, graph_ids=numbered.graphs.to_pylist())

@@ -1,0 +1,213 @@
+"""Graphs out of a folder in the TU layout: NAME_A.txt, NAME_graph_indicator.txt and their
+companions.
+
+The layout of the TU collection (https://chrsmrrs.github.io/datasets): one line per edge, node or
+graph; ids count from 1. Legend: N nodes, E edges, B graphs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from graphlatent.data.cut import cut_graphs
+from graphlatent.data.graph import RawGraph
+from graphlatent.errors import InputError, missing_package
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_DENSE_LABELS = 256  # one-hot node labels wider than this are kept sparse
+# Labels spread over more than this are one-hot over the labels that occur, not over their range
+_WIDEST_RANGE = 1024
+
+
+def find_tu(folder: Path) -> tuple[Path, str] | None:
+    """The folder that holds the files (`folder` or its 'raw') and the data set's name, or None
+    where there are none.
+    """
+    for place in (folder, folder / "raw"):
+        names = (
+            sorted(p.name.removesuffix("_A.txt") for p in place.glob("*_A.txt"))
+            if place.is_dir()
+            else []
+        )
+        if len(names) > 1 and folder.name not in names:
+            raise InputError(
+                f"{place} holds several data sets: {', '.join(names)}. Put each in a folder of its"
+                " own."
+            )
+        if names:
+            return place, folder.name if folder.name in names else names[0]
+    return None
+
+
+def read_tu(folder: Path, *, use_attributes: bool = False) -> list[RawGraph]:
+    """The graphs in the folder, in its order; graph labels as `y`.
+
+    Features are the one-hot node labels where there are any (over the range from the smallest to
+    the largest label, as PyTorch Geometric does), else the node attributes, else none. Self-loops
+    are dropped, also as PyTorch Geometric does.
+
+    Args:
+        folder: ROOT/NAME, ROOT/NAME/raw, or any folder with the files in it.
+        use_attributes: put the node attributes before the labels where there are both.
+
+    Raises:
+        InputError: where a file is missing or damaged, or the files do not fit each other; the
+            message names the file.
+    """
+    found = find_tu(folder)
+    if found is None:
+        raise InputError(
+            f"{folder} holds no data set in the TU layout: there is no file NAME_A.txt in it or in"
+            " its folder 'raw'."
+        )
+    place, name = found
+    graph_of_node = _graph_of_node(place / f"{name}_graph_indicator.txt")
+    edges = _edges(place / f"{name}_A.txt", len(graph_of_node))
+    _check_inside(place / f"{name}_A.txt", edges, graph_of_node)
+    x = _features(place, name, len(graph_of_node), use_attributes=use_attributes)
+    num_graphs = int(graph_of_node.max()) + 1
+    labels = _graph_labels(place / f"{name}_graph_labels.txt", num_graphs)
+    order = np.argsort(graph_of_node, kind="stable")
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order))
+    joined = RawGraph(
+        edge_index=position[edges[:, edges[0] != edges[1]]],
+        num_nodes=len(order),
+        x=None if x is None else x[order],
+        y=labels,
+        name=name,
+    )
+    return cut_graphs(
+        joined,
+        ptr=np.concatenate([[0], np.cumsum(np.bincount(graph_of_node, minlength=num_graphs))]),
+    )
+
+
+def _graph_of_node(path: Path) -> Array:
+    indicator = _numbers(path)
+    if (
+        indicator.shape[0] == 0
+        or indicator.shape[1] != 1
+        or indicator.dtype.kind != "i"
+        or indicator.min() < 1
+    ):
+        raise InputError(
+            f"{path} must have one graph number, from 1, in each line, and at least one line."
+        )
+    return indicator[:, 0] - 1
+
+
+def _edges(path: Path, num_nodes: int) -> Array:
+    pairs = _numbers(path, if_empty=2)
+    if pairs.shape[1] != 2 or pairs.dtype.kind != "i":
+        raise InputError(
+            f"{path} must have two node numbers in each line, such as '1, 2'. Got {pairs.shape[1]}"
+            f" of type {pairs.dtype}."
+        )
+    if len(pairs) and (pairs.min() < 1 or pairs.max() > num_nodes):
+        wrong = int(pairs.min() if pairs.min() < 1 else pairs.max())
+        raise InputError(
+            f"{path} names node {wrong}, but the graph indicator has the nodes 1 to {num_nodes}. Is"
+            " a file cut short?"
+        )
+    return pairs.T - 1
+
+
+def _check_inside(path: Path, edges: Array, graph_of_node: Array) -> None:
+    across = graph_of_node[edges[0]] != graph_of_node[edges[1]]
+    if across.any():
+        line = int(across.argmax())
+        raise InputError(
+            f"{path}, line {line + 1}: nodes {edges[0, line] + 1} and {edges[1, line] + 1} are in"
+            " different graphs."
+        )
+
+
+def _features(place: Path, name: str, num_nodes: int, *, use_attributes: bool) -> Any:
+    labels, attributes = place / f"{name}_node_labels.txt", place / f"{name}_node_attributes.txt"
+    parts: list[Any] = []
+    if attributes.is_file() and (use_attributes or not labels.is_file()):
+        parts.append(_per_node(attributes, num_nodes).astype(np.float32))
+    if labels.is_file():
+        values = _per_node(labels, num_nodes)
+        if values.dtype.kind != "i":
+            raise InputError(
+                f"{labels} must hold integers, the labels' numbers. Got values of type"
+                f" {values.dtype}."
+            )
+        parts += [_one_hot(column) for column in values.T]
+    if not parts:
+        return None
+    if any(sp.issparse(part) for part in parts):
+        return sp.hstack(parts, format="csr")
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def _one_hot(labels: Array) -> Any:
+    codes, width = labels - labels.min(), int(labels.max() - labels.min()) + 1
+    if width > _WIDEST_RANGE:
+        distinct, codes = np.unique(labels, return_inverse=True)
+        width = len(distinct)
+    ones, rows = np.ones(len(labels), dtype=np.float32), np.arange(len(labels))
+    matrix = sp.csr_matrix((ones, (rows, codes)), shape=(len(labels), width))
+    return matrix if width > _DENSE_LABELS else matrix.toarray()
+
+
+def _per_node(path: Path, num_nodes: int) -> Array:
+    values = _numbers(path)
+    if len(values) != num_nodes:
+        raise InputError(
+            f"{path} must have one line for each of the {num_nodes} nodes. Got {len(values)} lines."
+        )
+    return values
+
+
+def _graph_labels(path: Path, num_graphs: int) -> Array | None:
+    if not path.is_file():
+        return None
+    labels = _numbers(path)
+    if len(labels) != num_graphs:
+        raise InputError(
+            f"{path} must have one line for each of the {num_graphs} graphs. Got {len(labels)}"
+            " lines."
+        )
+    return labels[:, 0] if labels.shape[1] == 1 else labels
+
+
+def _numbers(path: Path, *, if_empty: int | None = None) -> Array:
+    """The numbers in the file, [lines, values per line]; with `if_empty`, an empty file has no
+    lines of so many values.
+    """
+    try:
+        import pyarrow as pa
+        from pyarrow import csv
+    except ImportError as error:
+        raise missing_package("pyarrow", needed_for="Reading TU data sets") from error
+
+    if not path.is_file():
+        raise InputError(
+            f"There is no file {path}. A TU data set needs NAME_A.txt and NAME_graph_indicator.txt."
+        )
+    if if_empty is not None and path.stat().st_size < 1024 and not path.read_bytes().strip():
+        return np.zeros((0, if_empty), dtype=np.int64)
+    try:
+        table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise InputError(
+            f"{path} cannot be read as lines of numbers. The reader says:"
+            f" {str(error).splitlines()[0]}."
+        ) from error
+    for number, column in enumerate(table.columns, 1):
+        if (
+            not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
+            or column.null_count
+        ):
+            raise InputError(
+                f"{path} must hold numbers only. Value {number} of some line is empty or no number."
+            )
+    return np.stack([column.to_numpy() for column in table.columns], axis=1)

@@ -1,0 +1,90 @@
+"""Files that are either the old ones or the new ones, never half of each, whatever happens in
+between.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from graphlatent.errors import OutputError
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary file beside `path`, bring it safely to disk, then rename it to
+    `path`.
+
+    Raises:
+        OutputError: where the folder cannot be written to.
+    """
+    _refuse_folder(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(temporary)
+        _sync(temporary)
+        os.replace(temporary, path)
+        _sync(path.parent)
+    except OSError as error:
+        raise OutputError(
+            f"Cannot write {path}: {error.strerror or error}. Choose another path, or make room and"
+            " rights there."
+        ) from error
+    finally:
+        if temporary.exists():
+            temporary.unlink()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a value as indented JSON, atomically."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete temporary files that a killed process left in `folder`."""
+    for leftover in folder.glob(".*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
+def refuse_existing(path: Path, *, overwrite: bool) -> None:
+    """Raise an `OutputError` where `path` is there already and may not be replaced."""
+    if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
+        raise OutputError(
+            f"{path} exists already. Choose another path, or allow replacing it (--overwrite,"
+            " overwrite=True)."
+        )
+
+
+def refuse_unwritable(path: Path, *, overwrite: bool) -> None:
+    """Raise an `OutputError` where a file cannot be written to `path`: before long work rather than
+    after it.
+    """
+    _refuse_folder(path)
+    refuse_existing(path, overwrite=overwrite)
+    there = next(parent for parent in path.absolute().parents if parent.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise OutputError(
+            f"Cannot write {path}: {there} is not a folder that can be written to. Choose another"
+            " path."
+        )
+
+
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise OutputError(f"Cannot write {path}: it is a folder. Give the path of a file.")
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Self-supervised methods: LaGraph and its peers."""

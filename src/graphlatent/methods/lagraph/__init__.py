@@ -1,0 +1,1 @@
+"""LaGraph: latent graph prediction (Xie, Xu and Ji, ICML 2022)."""

@@ -1,0 +1,229 @@
+"""Mini-batches of small graphs that a GPU cuts out by itself, all with the same shapes, so that a
+step can be captured.
+
+Graphs of a mini-batch stand one below the other in a fixed number of rows; what is left over is
+padding: rows without edges and features, in no graph, that count nowhere. Edges are not cut out at
+all: the product walks over the matrix of the whole training set and renumbers on its way
+(`MovedMatrix`). Legend: N rows with padding, B graphs in a mini-batch, R masked rows with padding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from graphlatent.data.batches import Batch, Padding
+from graphlatent.ops.sparse import SparseMatrix, to_dense
+
+
+@dataclass(eq=False)
+class MovedMatrix(SparseMatrix):
+    """Rows of a block-diagonal matrix in another place, columns renumbered with them.
+
+    Args:
+        nodes: which row of the stored matrix stands in each row, int64 [N].
+        shift: what turns a stored column into its new number, int64 [N].
+    """
+
+    nodes: Tensor = field(kw_only=True)
+    shift: Tensor = field(kw_only=True)
+    source: SparseMatrix = field(kw_only=True)
+
+    @classmethod
+    def of(cls, source: SparseMatrix, nodes: Tensor, shift: Tensor) -> MovedMatrix:
+        """The rows `nodes` of `source`."""
+        size = nodes.numel()
+        return cls(
+            source.crow,
+            source.col,
+            source.value,
+            (size, size),
+            source.symmetric,
+            nodes=nodes,
+            shift=shift,
+            source=source,
+        )
+
+    @property
+    def csr(self) -> Tensor:
+        """The matrix cut out after all, for a CPU."""
+        return self.solid.csr
+
+    @cached_property
+    def solid(self) -> SparseMatrix:
+        """The same matrix, cut out."""
+        cut = self.source.rows(self.nodes)
+        count = torch.diff(cut.crow)
+        col = (cut.col + torch.repeat_interleave(self.shift, count)).to(cut.crow.dtype)
+        return SparseMatrix(cut.crow, col, cut.value, self.shape, self.symmetric)
+
+    def rows(self, index: Tensor) -> SparseMatrix:
+        """The matrix of the rows `index` [R], in that order."""
+        return self.solid.rows(index)
+
+    @property
+    def transpose(self) -> SparseMatrix:
+        """The transposed matrix."""
+        return (
+            self
+            if self.symmetric
+            else MovedMatrix.of(self.source.transpose, self.nodes, self.shift)
+        )
+
+    def kernel(
+        self,
+        dense: Tensor,
+        *,
+        base: Tensor | None = None,
+        alpha: float = 1.0,
+        rows: Tensor | None = None,
+        place: Tensor | None = None,
+    ) -> Tensor:
+        """As in `SparseMatrix`."""
+        from graphlatent.ops.kernels.spmm import spmm
+
+        nodes, shift = (
+            (self.nodes, self.shift) if rows is None else (self.nodes[rows], self.shift[rows])
+        )
+        arrays, size = (self.crow, self.col, self.value), nodes.numel()
+        return spmm(
+            *arrays,
+            dense,
+            num_rows=size,
+            base=base,
+            alpha=alpha,
+            rows=nodes,
+            shift=shift,
+            place=place,
+        )
+
+
+class PaddedBatches:
+    """Mini-batches of whole small graphs, each graph once an epoch, in a new order every epoch,
+    with padding.
+
+    Args:
+        everything: the training set, with what `with_constants` made ahead.
+        ptr: where each graph's nodes begin, int64 [graphs + 1].
+        batch_size: B.
+        wanted: how many nodes of each graph are masked, int64 [graphs]: at most `mask_ratio` of
+            them and one more.
+        mask_ratio: see there.
+    """
+
+    def __init__(
+        self, everything: Batch, ptr: Tensor, *, batch_size: int, wanted: Tensor, mask_ratio: float
+    ) -> None:
+        structure, device = everything.structure, everything.graph_id.device
+        assert isinstance(structure, SparseMatrix)
+        assert everything.row_energy is not None
+        self.num_graphs, self.batch_size, self.device = everything.num_graphs, batch_size, device
+        self.sizes = torch.diff(ptr).cpu()
+        self.mask_ratio = mask_ratio
+        # One more graph, without nodes, fills up the last mini-batch; one more node, without edges,
+        # is what padding is made of.
+        self.ptr = torch.cat([ptr, ptr[-1:]]).to(device)
+        self.wanted = torch.cat([wanted, wanted.new_zeros(1)]).to(device)
+        self.num_nodes = everything.num_nodes
+        self.matrix = _with_empty_row(structure)
+        self.width = everything.x.shape[1]
+        self.x = functional.pad(
+            to_dense(everything.x) if everything.aligned is None else everything.aligned,
+            (0, 0, 0, 1),
+        )
+        self.energy = functional.pad(everything.row_energy, (0, 1))
+        propagated = (
+            everything.propagated
+            if everything.propagated is not None
+            else structure.multiply(self.x[:-1])
+        )
+        self.propagated = functional.pad(propagated, (0, 0, 0, 1))
+
+    def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
+        """For each step, the graphs in it, [B]; the last one is filled up with the empty graph."""
+        order = torch.randperm(self.num_graphs, generator=generator)
+        order = functional.pad(order, (0, -len(order) % self.batch_size), value=self.num_graphs)
+        return list(torch.split(order, self.batch_size))
+
+    def kind(self, index: Tensor) -> int:
+        """How many rows a step with these graphs gets: one of a few numbers, always more than it
+        needs.
+        """
+        needed = int(self.sizes[index[index < self.num_graphs]].sum()) + 1
+        return 64 * math.ceil(2 ** (math.ceil(4 * math.log2(needed)) / 4) / 64)
+
+    def take(self, index: Tensor) -> Batch:
+        """The graphs `index` side by side."""
+        return self.cut(index.to(self.device), self.kind(index))
+
+    def cut(self, index: Tensor, num_rows: int) -> Batch:
+        """The same with `index` on the GPU and a given number of rows; nothing here waits for the
+        GPU.
+        """
+        size = self.ptr[index + 1] - self.ptr[index]
+        graph, slot, real = _spread_out(size, num_rows)
+        end = torch.cumsum(size, 0)
+        shift = torch.where(real, (end - size - self.ptr[index])[graph], 0)
+        nodes = torch.where(real, slot - shift, self.num_nodes)
+        masked = self.wanted[index]
+        chosen, place, used = _spread_out(
+            masked, index.numel() + math.ceil(self.mask_ratio * num_rows)
+        )
+        place = (end - size)[chosen] + place - (torch.cumsum(masked, 0) - masked)[chosen]
+        weight = torch.where(real, (1.0 / size.clamp(min=1).to(self.x.dtype))[graph], 0.0)
+        padding = Padding(
+            rows=end[-1],
+            graphs=(index < self.num_graphs).sum(),
+            masked=masked.sum(),
+            row_weight=weight,
+        )
+        aligned = self.x.index_select(0, nodes)
+        return Batch(
+            aligned[:, : self.width],
+            MovedMatrix.of(self.matrix, nodes, shift),
+            torch.where(real, graph, index.numel()),
+            index.numel(),
+            nodes,
+            row_energy=self.energy[nodes],
+            propagated=self.propagated.index_select(0, nodes),
+            aligned=aligned,
+            sizes=size,
+            masked_places=torch.where(used, place, num_rows - 1),
+            padding=padding,
+        )
+
+
+def _spread_out(count: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
+    """`total` slots, of which the first count[0] belong to 0, the next count[1] to 1, ...: (whose,
+    slot, whether it is used), [total].
+    """
+    end = torch.cumsum(count, 0)
+    slot = torch.arange(total, device=count.device)
+    whose = torch.searchsorted(end, slot, right=True).clamp(max=count.numel() - 1)
+    return whose, slot, slot < end[-1]
+
+
+def _with_empty_row(matrix: SparseMatrix) -> SparseMatrix:
+    """The matrix with one more row, and its transpose with one more row, where nothing is
+    stored.
+    """
+
+    def longer(m: SparseMatrix) -> SparseMatrix:
+        return SparseMatrix(
+            torch.cat([m.crow, m.crow[-1:]]),
+            m.col,
+            m.value,
+            (m.shape[0] + 1, m.shape[1] + 1),
+            m.symmetric,
+        )
+
+    whole = longer(matrix)
+    if not matrix.symmetric:
+        whole._transpose = longer(matrix.transpose)
+    return whole

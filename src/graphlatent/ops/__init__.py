@@ -1,0 +1,1 @@
+"""Sparse matrices, masked operators, fused layer ends and GPU kernels."""

@@ -1,0 +1,328 @@
+"""Constant sparse matrices with a differentiable product, and feature matrices with some rows
+replaced.
+
+`SparseMatrix` is a CSR matrix that never needs a gradient itself (an adjacency, or node features
+that came sparse). Its product with a dense matrix is differentiable in the dense one; the backward
+pass multiplies by the transpose, which is built once and kept. On a CPU the product is torch's (MKL
+where it has it), on a GPU our kernel's. Shapes: M rows, K columns, H columns of the dense factor.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from graphlatent.ops.kernels import usable
+
+_LONG_ROW = 2048  # stored values in a row
+
+
+@dataclass(eq=False)
+class SparseMatrix:
+    """A constant CSR matrix.
+
+    Args:
+        crow: row pointers, int64 [M + 1]; int32 on a GPU, where they fit.
+        col: column of each stored value, [nnz], ascending within a row, of the same type.
+        value: stored values, float [nnz].
+        shape: (M, K).
+        symmetric: promise that the matrix equals its transpose, so that no second copy is kept for
+            the gradient.
+    """
+
+    crow: Tensor
+    col: Tensor
+    value: Tensor
+    shape: tuple[int, int]
+    symmetric: bool = False
+    _transpose: SparseMatrix | None = field(default=None, repr=False)
+    _csr: Tensor | None = field(default=None, repr=False)
+    _order: Tensor | None = field(default=None, repr=False)
+    _ends: list[int] | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_coo(
+        cls,
+        row: Tensor,
+        col: Tensor,
+        value: Tensor,
+        shape: tuple[int, int],
+        *,
+        symmetric: bool = False,
+    ) -> SparseMatrix:
+        """The CSR matrix of coordinates in any order; each (row, col) must stand there once."""
+        order = torch.argsort(row.to(torch.int64) * shape[1] + col, stable=True)
+        crow = torch.zeros(shape[0] + 1, dtype=col.dtype, device=row.device)
+        crow[1:] = torch.cumsum(torch.bincount(row, minlength=shape[0]), 0)
+        return cls(crow, col[order], value[order], shape, symmetric)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, *, dtype: torch.dtype = torch.float32) -> SparseMatrix:
+        """The same matrix out of any SciPy sparse one; duplicates are summed, explicit zeros
+        dropped.
+        """
+        csr = sp.csr_matrix(matrix, copy=True)
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        return cls(
+            torch.from_numpy(csr.indptr.astype(np.int64)),
+            torch.from_numpy(csr.indices.astype(np.int64)),
+            torch.from_numpy(np.ascontiguousarray(csr.data)).to(dtype),
+            (int(csr.shape[0]), int(csr.shape[1])),
+        )
+
+    def to_scipy(self) -> sp.csr_matrix:
+        """The same matrix as SciPy CSR."""
+        arrays = (self.value.cpu().numpy(), self.col.cpu().numpy(), self.crow.cpu().numpy())
+        return sp.csr_matrix(arrays, shape=self.shape)
+
+    @property
+    def nnz(self) -> int:
+        """How many values are stored."""
+        return int(self.value.numel())
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the stored values."""
+        return self.value.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the stored values are."""
+        return self.value.device
+
+    @property
+    def row(self) -> Tensor:
+        """Row of each stored value, int64 [nnz]."""
+        return torch.repeat_interleave(
+            torch.arange(self.shape[0], device=self.device), torch.diff(self.crow)
+        )
+
+    @property
+    def transpose(self) -> SparseMatrix:
+        """The transposed matrix, built on first use and kept."""
+        if self.symmetric:
+            return self
+        if self._transpose is None:
+            flipped = SparseMatrix.from_coo(
+                self.col, self.row, self.value, (self.shape[1], self.shape[0])
+            )
+            flipped._transpose = self
+            self._transpose = flipped
+        return self._transpose
+
+    @property
+    def csr(self) -> Tensor:
+        """The matrix as a torch CSR tensor, built on first use and kept."""
+        if self._csr is None:
+            # Torch announces on first use that its CSR layout is in beta
+            with warnings.catch_warnings():
+                warnings.filterwarnings(
+                    "ignore", message=".*[Ss]parse CSR tensor support is in beta.*"
+                )
+                warnings.filterwarnings("ignore", message=".*[Ss]parse invariant checks.*")
+                self._csr = torch.sparse_csr_tensor(
+                    self.crow, self.col, self.value, size=self.shape
+                )
+        return self._csr
+
+    @property
+    def order(self) -> Tensor | None:
+        """Rows by descending length, where some are long: a GPU that starts those first is busy to
+        the end. Made on first use and kept.
+        """
+        if self._order is None:
+            length = torch.diff(self.crow)
+            uneven = self.shape[0] > 0 and int(length.max()) > _LONG_ROW
+            self._order = (
+                torch.argsort(length, descending=True, stable=True).to(torch.int32)
+                if uneven
+                else length[:0]
+            )
+        return self._order if self._order.numel() else None
+
+    def matmul(self, dense: Tensor, bias: Tensor | None = None) -> Tensor:
+        """`self @ dense + bias`, [M, H], differentiable in `dense` [K, H] and `bias` [H]."""
+        product: Tensor = _SparseProduct.apply(self, dense, bias)  # type: ignore[no-untyped-call]
+        return product
+
+    def multiply(self, dense: Tensor, *, base: Tensor | None = None, alpha: float = 1.0) -> Tensor:
+        """`base + alpha * self @ dense`, [M, H], without a gradient; `base` is [M, H] or [H]."""
+        # Some sparse kernels refuse empty operands
+        if 0 in self.shape or dense.shape[1] == 0 or self.nnz == 0:
+            zeros = dense.new_zeros(self.shape[0], dense.shape[1])
+            return zeros if base is None else zeros + base
+        if usable(dense):
+            return self.kernel(dense, base=base, alpha=alpha)
+        product: Tensor
+        if base is None:
+            product = self.csr @ dense.contiguous()
+        else:
+            product = torch.addmm(
+                base.expand(self.shape[0], dense.shape[1]),
+                self.csr,
+                dense.contiguous(),
+                alpha=alpha,
+            )
+        return product
+
+    def kernel(
+        self,
+        dense: Tensor,
+        *,
+        base: Tensor | None = None,
+        alpha: float = 1.0,
+        rows: Tensor | None = None,
+        place: Tensor | None = None,
+    ) -> Tensor:
+        """`multiply` on a GPU; of the rows `rows` alone, with the columns that `place` names
+        (kernels/spmm.py).
+        """
+        from graphlatent.ops.kernels.spmm import spmm
+
+        num_rows, order = (self.shape[0], self.order) if rows is None else (rows.numel(), None)
+        return spmm(
+            self.crow,
+            self.col,
+            self.value,
+            dense,
+            num_rows=num_rows,
+            base=base,
+            alpha=alpha,
+            order=order,
+            rows=rows,
+            place=place,
+        )
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> SparseMatrix:
+        """The same matrix on another device or with another value type (self where nothing
+        changes).
+        """
+        value = self.value.to(device=device, dtype=dtype)
+        if value is self.value:
+            return self
+        small = value.is_cuda and max(self.nnz, *self.shape) < 2**31
+        index = torch.int32 if small else torch.int64
+        return SparseMatrix(
+            self.crow.to(value.device, index),
+            self.col.to(value.device, index),
+            value,
+            self.shape,
+            self.symmetric,
+        )
+
+    def rows(self, index: Tensor) -> SparseMatrix:
+        """The matrix of the rows `index` [R], in that order."""
+        start, count = self.crow[index], torch.diff(self.crow)[index]
+        crow = torch.zeros(index.numel() + 1, dtype=self.crow.dtype, device=self.device)
+        crow[1:] = torch.cumsum(count, 0)
+        offset = torch.repeat_interleave(start - crow[:-1], count)
+        pick = torch.arange(int(crow[-1]), device=self.device) + offset
+        return SparseMatrix(crow, self.col[pick], self.value[pick], (index.numel(), self.shape[1]))
+
+    def dense_rows(self, start: int, stop: int) -> Tensor:
+        """The rows from `start` to `stop` as a dense matrix."""
+        if self._ends is None:
+            # Asked for once, so that a GPU is not waited for every time
+            self._ends = self.crow.tolist()
+        begin, end = self._ends[start], self._ends[stop]
+        count = torch.diff(self.crow[start : stop + 1])
+        row = torch.repeat_interleave(
+            torch.arange(stop - start, device=self.device), count, output_size=end - begin
+        )
+        dense = torch.zeros(stop - start, self.shape[1], dtype=self.dtype, device=self.device)
+        return dense.index_put_((row, self.col[begin:end]), self.value[begin:end])
+
+    def to_dense(self) -> Tensor:
+        """The dense matrix, [M, K]. For small matrices only."""
+        return self.dense_rows(0, self.shape[0])
+
+
+class _SparseProduct(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: SparseMatrix, dense: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.matrix = matrix
+        return matrix.multiply(dense, base=bias)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        d_dense = ctx.matrix.transpose.multiply(grads[0]) if ctx.needs_input_grad[1] else None
+        return None, d_dense, grads[0].sum(0) if ctx.needs_input_grad[2] else None
+
+
+@dataclass(frozen=True, eq=False)
+class PatchedRows:
+    """A sparse feature matrix of which some rows are replaced by dense ones: the masked view of
+    sparse features.
+
+    Args:
+        base: the untouched features [N, F].
+        index: the replaced rows, int64 [R].
+        values: what stands there instead, [R, F].
+    """
+
+    base: SparseMatrix
+    index: Tensor
+    values: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+        return self.base.shape
+
+    def matmul(self, dense: Tensor) -> Tensor:
+        """`self @ dense`, [N, H]; the replaced rows take no part in the product with the base."""
+        return self.base.matmul(dense).index_copy(0, self.index, self.values @ dense)
+
+    def to_dense(self) -> Tensor:
+        """The dense matrix, [N, F]."""
+        return self.base.to_dense().index_copy(0, self.index, self.values)
+
+
+Features: TypeAlias = Tensor | SparseMatrix | PatchedRows
+
+
+def matmul(x: Features, weight: Tensor) -> Tensor:
+    """`x @ weight` for dense, sparse or patched features, [N, H]."""
+    return x @ weight if isinstance(x, Tensor) else x.matmul(weight)
+
+
+def multiply(
+    x: Tensor | SparseMatrix, dense: Tensor, *, base: Tensor | None = None, alpha: float = 1.0
+) -> Tensor:
+    """`base + alpha * x @ dense` for dense or sparse x, [N, H], without a gradient."""
+    if isinstance(x, SparseMatrix):
+        return x.multiply(dense, base=base, alpha=alpha)
+    return x @ dense if base is None else torch.addmm(base, x, dense, alpha=alpha)
+
+
+def to_dense(x: Features) -> Tensor:
+    """`x` as a dense tensor, [N, F]."""
+    return x if isinstance(x, Tensor) else x.to_dense()
+
+
+def replace_rows(x: Tensor | SparseMatrix, index: Tensor, values: Tensor) -> Tensor | PatchedRows:
+    """`x` with the rows `index` [R] replaced by `values` [R, F]; sparse features stay sparse
+    elsewhere.
+    """
+    if isinstance(x, Tensor):
+        return x.index_copy(0, index, values)
+    return PatchedRows(x, index, values)
+
+
+def take_rows(x: Tensor | SparseMatrix, index: Tensor) -> Tensor | SparseMatrix:
+    """The rows `index` of `x`, of the same kind."""
+    return x.index_select(0, index) if isinstance(x, Tensor) else x.rows(index)
+
+
+def dense_rows(x: Tensor | SparseMatrix, start: int, stop: int) -> Tensor:
+    """The rows from `start` to `stop` of `x`, dense, [stop - start, F]."""
+    return x[start:stop] if isinstance(x, Tensor) else x.dense_rows(start, stop)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from cases import as_sparse, double_batch, double_model, generator, make_settings, random_graph
+from graphlatent.methods.lagraph.masking import draw_mask, num_masked
+from graphlatent.ops.sparse import PatchedRows, to_dense
+
+
+def batch_of(sizes, **kwargs):
+    graph = random_graph(sizes, **kwargs)
+    return double_batch(graph, double_model(make_settings("node"), graph.x.shape[1]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    size=st.integers(1, 400),
+    ratio=st.floats(0.001, 1.0),
+    rounding=st.sampled_from(["round", "floor"]),
+)
+def test_number_masked_equals_the_reference(size, ratio, rounding):
+    ours = int(num_masked(torch.tensor([size]), ratio=ratio, rounding=rounding))
+    assert ours == reference.num_masked(size, ratio, rounding)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    ratio=st.floats(0.01, 1.0),
+    seed=st.integers(0, 999),
+)
+def test_each_graph_masks_its_share_without_repeats(sizes, ratio, seed):
+    batch = batch_of(sizes)
+    mask = draw_mask(batch, make_settings("node", mask_ratio=ratio), generator=generator(seed))
+    assert mask.rows.unique().numel() == mask.rows.numel()
+    per_graph = torch.bincount(batch.graph_id[mask.rows], minlength=len(sizes))
+    assert per_graph.tolist() == [reference.num_masked(n, ratio, "round") for n in sizes]
+
+
+def test_floor_masks_nothing_in_small_graphs():
+    mask = draw_mask(
+        batch_of([3, 4]),
+        make_settings("node", mask_ratio=0.05, preset="released"),
+        generator=generator(0),
+    )
+    assert mask.rows.numel() == 0
+    assert mask.values.shape == (0, 4)
+
+
+def test_all_attributes_of_masked_nodes_are_replaced_and_no_others():
+    batch = batch_of([10])
+    mask = draw_mask(batch, make_settings("node", mask_ratio=0.3), generator=generator(0))
+    x = mask.features(batch)
+    kept = torch.ones(10, dtype=torch.bool)
+    kept[mask.rows] = False
+    assert torch.equal(x[kept], batch.x[kept])
+    assert (x[mask.rows] != batch.x[mask.rows]).all()
+    assert torch.equal(x[mask.rows], mask.values)
+
+
+def test_noise_has_the_asked_spread():
+    mask = draw_mask(
+        batch_of([200], num_features=50, density=0.01),
+        make_settings("node", mask_ratio=1.0, noise_std=0.5),
+        generator=generator(0),
+    )
+    assert mask.values.mean().item() == pytest.approx(0.0, abs=0.02)
+    assert mask.values.std().item() == pytest.approx(0.5, abs=0.02)
+
+
+def test_zeros():
+    mask = draw_mask(
+        batch_of([5]),
+        make_settings("node", mask_ratio=0.5, mask_value="zeros"),
+        generator=generator(0),
+    )
+    assert mask.values.abs().sum() == 0
+
+
+def test_every_node_is_masked_equally_often():
+    batch, gen = batch_of([10]), generator(0)
+    chosen = make_settings("node", mask_ratio=0.2)
+    counts = sum(
+        torch.bincount(draw_mask(batch, chosen, generator=gen).rows, minlength=10)
+        for _ in range(2000)
+    )
+    # 400 expected; five standard deviations are 90
+    assert counts.min() > 330 and counts.max() < 470
+
+
+def test_same_generator_same_mask_other_seed_other_mask():
+    batch, chosen = batch_of([30]), make_settings("node", mask_ratio=0.3)
+    a, b, c = (draw_mask(batch, chosen, generator=generator(s)) for s in (1, 1, 2))
+    assert torch.equal(a.rows, b.rows) and torch.equal(a.values, b.values)
+    assert not torch.equal(a.rows, c.rows)
+
+
+def test_global_random_state_is_left_alone():
+    before = torch.random.get_rng_state()
+    draw_mask(batch_of([30]), make_settings("node"), generator=generator(0))
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_sparse_features_stay_sparse():
+    graph = as_sparse(random_graph([8], one_hot=True))
+    model = double_model(make_settings("node"), 4)
+    batch = double_batch(graph, model)
+    mask = draw_mask(batch, make_settings("node", mask_ratio=0.4), generator=generator(0))
+    x = mask.features(batch)
+    assert isinstance(x, PatchedRows)
+    dense = mask.features(dataclasses.replace(batch, x=to_dense(batch.x)))
+    assert torch.equal(x.to_dense(), dense)

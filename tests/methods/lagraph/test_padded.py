@@ -1,0 +1,103 @@
+"""Padded mini-batches against unpadded ones: the same loss and gradients, whatever is padded."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cases import double_batch, double_model, generator, make_settings, random_graph
+from graphlatent.data.batches import GraphBatches, with_constants
+from graphlatent.methods.lagraph.engine import choose_engine, compute
+from graphlatent.methods.lagraph.masking import MaskedView, draw_mask, num_masked
+from graphlatent.methods.lagraph.objective import combine
+from graphlatent.methods.lagraph.padded import PaddedBatches
+
+
+def sources(sizes, chosen, *, directed: bool = False, seed: int = 0, batch_size: int = 3):
+    graph = random_graph(sizes, seed=seed, weighted=True)
+    if directed:
+        keep = torch.rand(graph.num_edges, generator=generator(seed)) < 0.6
+        graph = dataclasses.replace(
+            graph,
+            edge_index=graph.edge_index[:, keep],
+            edge_weight=graph.edge_weight[keep],
+            undirected=False,
+        )
+    model = double_model(chosen, 4, seed)
+    everything = with_constants(double_batch(graph, model))
+    wanted = num_masked(
+        torch.diff(graph.ptr), ratio=chosen.mask_ratio, rounding=str(chosen.mask_rounding)
+    )
+    padded = PaddedBatches(
+        everything, graph.ptr, batch_size=batch_size, wanted=wanted, mask_ratio=chosen.mask_ratio
+    )
+    return model, padded, GraphBatches(everything, graph.ptr, batch_size=batch_size)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 8), min_size=1, max_size=7),
+    kind=st.sampled_from(["gcn", "gin"]),
+    depth=st.integers(1, 3),
+    decoder_layers=st.integers(1, 2),
+    reduction=st.sampled_from(["sum", "mean"]),
+    readout=st.sampled_from(["sum", "mean"]),
+    ratio=st.floats(0.01, 1.0),
+    directed=st.booleans(),
+    seed=st.integers(0, 9999),
+)
+def test_loss_and_gradient_are_those_without_padding(
+    sizes, kind, depth, decoder_layers, reduction, readout, ratio, directed, seed
+):
+    values = {
+        "encoder": kind,
+        "num_layers": depth,
+        "decoder_layers": decoder_layers,
+        "loss_reduction": reduction,
+        "readout": readout,
+    }
+    chosen = make_settings("graph", mask_ratio=ratio, **values)
+    model, padded, plain = sources(sizes, chosen, directed=directed, seed=seed)
+    engine = choose_engine(model, chosen)
+    for index in padded.plan(generator(seed)):
+        batch = padded.take(index)
+        mask = draw_mask(batch, chosen, generator=generator(seed))
+        real = mask.rows < int(batch.padding.rows)
+        assert int(real.sum()) == int(batch.padding.masked)
+        small = plain.take(index[index < padded.num_graphs])
+        assert int(batch.padding.rows) == small.num_nodes
+        losses = []
+        general = dataclasses.replace(chosen, engine="general")
+        for own, own_mask, how in (
+            (batch, mask, engine),
+            (small, MaskedView(mask.rows[real], mask.values[real]), choose_engine(model, general)),
+        ):
+            total = combine(compute(model, own, own_mask, chosen, how), alpha=chosen.alpha).total
+            losses.append((total, torch.autograd.grad(total, list(model.parameters()))))
+        torch.testing.assert_close(losses[0][0], losses[1][0], rtol=1e-9, atol=1e-12)
+        scale = max(float(g.abs().max()) for g in losses[1][1])
+        for one, other in zip(losses[0][1], losses[1][1], strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9 * scale)
+
+
+def test_every_graph_once_an_epoch_and_few_shapes():
+    chosen = make_settings("graph")
+    _, padded, _ = sources([3, 5, 2, 8, 1, 4, 6], chosen, batch_size=3)
+    plan = padded.plan(generator(0))
+    assert [len(index) for index in plan] == [3, 3, 3]
+    # 7 is the empty graph
+    assert sorted(i for index in plan for i in index.tolist()) == [0, 1, 2, 3, 4, 5, 6, 7, 7]
+    assert {padded.kind(index) for index in plan} == {64}
+
+
+@pytest.mark.parametrize("needed", [1, 63, 64, 1000, 12345])
+def test_there_is_always_padding(needed):
+    chosen = make_settings("graph", num_layers=1, mask_ratio=0.5)
+    _, padded, _ = sources([3], chosen)
+    padded.sizes = torch.tensor([needed])
+    rows = padded.kind(torch.tensor([0, 1, 1]))
+    assert needed < rows <= max(64, 1.2 * needed + 64)
