@@ -24,7 +24,7 @@ from graphlatent.errors import (
     OutputError,
     RunFolderError,
 )
-from graphlatent.estimator import pick_device
+from graphlatent.ops.devices import pick_device
 from graphlatent.representations import propagated_features
 
 SMALL = {"hidden_dim": 8, "epochs": 3, "device": "cpu"}
@@ -88,6 +88,7 @@ class TestConventions:
         learnt = {name for name in vars(estimator) if name.endswith("_")}
         assert learnt == {
             "model_",
+            "method_",
             "features_",
             "history_",
             "embedding_dim_",
@@ -406,7 +407,8 @@ class TestSaving:
     def test_the_other_level_is_refused(self, tmp_path):
         folder = node().fit(random_graph([6])).save(tmp_path / "model")
         with pytest.raises(
-            RunFolderError, match=r"holds a node-level model. Load it with NodeLaGraph.load"
+            RunFolderError,
+            match=r"node-level model of the method 'lagraph', which GraphLaGraph is not",
         ):
             GraphLaGraph.load(folder)
 

@@ -59,8 +59,7 @@ def embed(
             label,
             features,
         )
-        level, _ = run.read_settings()
-        estimator = ESTIMATORS[level].load(run_path)
+        estimator = ESTIMATORS[str(run.read_config().level)].load(run_path)
         options = table_options(*given, before=_options(run, with_nodes=nodes is not None))
         graph = read_input(source, nodes, options, symmetrize=estimator.symmetrize)
         embeddings = estimator.embed(graph)
