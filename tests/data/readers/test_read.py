@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -266,14 +263,3 @@ def test_the_node_table_twice():
     edges, nodes = pd.DataFrame({"source": [1], "target": [1]}), pd.DataFrame({"id": [1]})
     with pytest.raises(InputError, match=r"The node table came twice"):
         read_graphs((edges, nodes), nodes=nodes)
-
-
-def test_arrays_need_no_other_library():
-    """Reading arrays imports neither PyTorch Geometric, pyarrow, pandas nor NetworkX."""
-    code = (
-        "import sys, numpy as np, graphlatent.data.features; from graphlatent.data.readers.read"
-        " import read_graphs;read_graphs((np.array([[0, 1], [1, 0]]), np.eye(2)));print([m for m in"
-        " ('torch_geometric', 'pyarrow', 'pandas', 'networkx') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import sys
 from decimal import Decimal
 
 import numpy as np
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import assemble
 from graphlatent.data.readers.tables import TableOptions, read_tables
-from graphlatent.errors import GraphLatentWarning, InputError, MissingDependencyError
+from graphlatent.errors import GraphLatentWarning, InputError
 
 
 def write(path, text):
@@ -259,15 +258,6 @@ def test_decimals_and_dictionaries_of_several_chunks():
     assert raw.edge_index.tolist() == [[2], [0]]
     assert raw.columns["price"].tolist() == [1.5, 2.25, 3]
     assert raw.columns["kind"].tolist() == ["a", "b", "c"]
-
-
-def test_tables_need_pyarrow(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        MissingDependencyError,
-        match=r"Reading tables needs the package 'pyarrow'. Install it with: pip install pyarrow",
-    ):
-        read_tables(frame(**EDGES))
 
 
 def test_gaps_in_columns_reach_the_encoder_as_missing(tmp_path):
