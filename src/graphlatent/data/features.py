@@ -9,7 +9,7 @@ Legend: N nodes, F features of the given matrix, W width after encoding, C colum
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -22,6 +22,7 @@ from graphlatent.data.graph import GraphData
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.ops.sparse import SparseMatrix
 
+Array: TypeAlias = np.ndarray[Any, Any]
 FeatureKind: TypeAlias = Literal["given", "columns", "degree"]
 
 # Encoded columns are sparse where they are wider than this and fewer of their values are not 0 than
@@ -167,7 +168,9 @@ def encode_features(spec: FeatureSpec, graph: GraphData) -> GraphData:
         one_hot = SparseMatrix.from_coo(row, col, ones, (graph.num_nodes, spec.width))
         return graph.with_features(one_hot.to_dense() if spec.width <= DENSE_DEGREES else one_hot)
     if spec.kind == "columns":
-        return graph.with_features(_encode_columns(spec, graph))
+        return graph.with_features(
+            encode_columns(spec.columns, graph.columns or {}, node_ids=graph.node_ids)
+        )
     if graph.x is not None and graph.x.shape[1] != spec.width:
         raise InputError(
             f"The features have {graph.x.shape[1]} columns, but the model was fitted on"
@@ -193,8 +196,21 @@ def _check_kind(spec: FeatureSpec, graph: GraphData) -> None:
     )
 
 
-def _encode_columns(spec: FeatureSpec, graph: GraphData) -> Tensor | SparseMatrix:
-    columns, known = graph.columns or {}, [c.name for c in spec.columns]
+def encode_columns(
+    specs: Sequence[ColumnSpec], columns: Mapping[str, Array], *, node_ids: Array | None = None
+) -> Tensor | SparseMatrix:
+    """The columns side by side as float32 [N, W]; sparse where that is wide and mostly 0.
+
+    Args:
+        specs: how each column is encoded.
+        columns: values by name, each [N]; exactly the columns of `specs`, in any order.
+        node_ids: names of the nodes [N], for messages.
+
+    Raises:
+        InputError: where a column is missing or not known, or its values are not of the kind that
+            its spec was made from.
+    """
+    known = [spec.name for spec in specs]
     missing, extra = (
         [name for name in known if name not in columns],
         sorted(set(columns) - set(known)),
@@ -205,16 +221,16 @@ def _encode_columns(spec: FeatureSpec, graph: GraphData) -> Tensor | SparseMatri
             f" known {extra}. Give exactly the columns {known}."
         )
     offset, rows, cols, values = 0, [], [], []
-    for column in spec.columns:
-        position, encoded = encode_column(column, columns[column.name], node_ids=graph.node_ids)
+    for spec in specs:
+        position, encoded = encode_column(spec, columns[spec.name], node_ids=node_ids)
         numbers = encoded.astype(np.float32)
         (nonzero,) = np.nonzero(numbers)
         rows.append(nonzero)
         cols.append(position[nonzero] + offset)
         values.append(numbers[nonzero])
-        offset += column.width
+        offset += spec.width
     row, col, value = (torch.from_numpy(np.concatenate(part)) for part in (rows, cols, values))
-    shape = (graph.num_nodes, spec.width)
-    if spec.width > DENSE_COLUMNS and len(value) <= DENSE_ABOVE * shape[0] * shape[1]:
+    shape = (len(columns[known[0]]), offset)
+    if offset > DENSE_COLUMNS and len(value) <= DENSE_ABOVE * shape[0] * shape[1]:
         return SparseMatrix.from_coo(row, col, value, shape)
     return torch.zeros(shape, dtype=torch.float32).index_put_((row, col), value)
