@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from pathlib import Path
@@ -40,7 +41,8 @@ def folder(tmp_path) -> Path:
                 "churned": rng.integers(0, 2, len(names)),
             }
         )
-        nodes.to_csv(tmp_path / f"{prefix}nodes.csv", index=False)
+        known = nodes if prefix == "" else nodes.drop(columns="churned")
+        known.to_csv(tmp_path / f"{prefix}nodes.csv", index=False)
     return tmp_path
 
 
@@ -49,7 +51,9 @@ def test_python(folder):
     (code,) = blocks("python")
     done = run_installed(["python", "-c", code], folder=folder)
     assert done.returncode == 0, done.stderr
-    assert (folder / "my-model" / "model.safetensors").is_file()
+    features = json.loads((folder / "my-model" / "features.json").read_text())
+    assert [column["name"] for column in features["columns"]] == ["age", "plan"]
+    assert len(pd.read_parquet(folder / "new.parquet")) == 30
 
 
 @pytest.mark.slow

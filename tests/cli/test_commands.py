@@ -145,6 +145,45 @@ class TestTrainAndEmbed:
             "z",
         ]
 
+    def test_several_labels_are_no_features(self, tables):
+        code, _, err = train(tables, "--label", "city")
+        assert code == 0, err
+        results = json.loads((tables / "run" / "results.json").read_text())
+        assert results["input"]["features"] == "1 columns: age"
+        for command in ("info", "links"):
+            options = ["--label", "kind", "--label", "city", *(FAST if command == "links" else ())]
+            options += ["--seeds", "1"] if command == "links" else []
+            code, out, err = run(
+                command,
+                tables / "edges.csv",
+                "--nodes",
+                tables / "nodes.csv",
+                *options,
+                "--json",
+            )
+            assert code == 0, err
+            facts = json.loads(out)
+            assert facts.get("input", facts)["features"] == "1 columns: age"
+
+    @pytest.mark.parametrize("labels", [[], ["--label", "kind"]])
+    @pytest.mark.parametrize("drop", [[], ["kind"]])
+    def test_new_nodes_need_no_label(self, tables, drop, labels):
+        train(tables)
+        pd.read_csv(tables / "nodes.csv").drop(columns=drop).to_csv(tables / "new.csv", index=False)
+        code, _, err = run(
+            "embed",
+            tables / "run",
+            tables / "edges.csv",
+            "--nodes",
+            tables / "new.csv",
+            "--out",
+            tables / "e.parquet",
+            *labels,
+        )
+        assert code == 0, err
+        saved = pd.read_parquet(tables / "run" / "embeddings.parquet")
+        pd.testing.assert_frame_equal(pd.read_parquet(tables / "e.parquet"), saved)
+
     def test_json_is_one_object_and_quiet_is_quiet(self, tables):
         code, out, err = train(tables, "--json", "--quiet")
         assert code == 0 and err == ""

@@ -23,6 +23,7 @@ from graphlatent.cli.scores import EMBEDDINGS, RAW, Measured, scores_json, show
 from graphlatent.cli.targets import Target, as_target, refuse_label
 from graphlatent.data.columns import ColumnSpec, fit_column
 from graphlatent.data.features import FeatureSpec, encode_columns
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.splits import Split, fold_splits, random_splits
 from graphlatent.errors import ConfigError, InputError, RunFolderError
 from graphlatent.io.atomic import refuse_unwritable, write_json
@@ -303,15 +304,14 @@ def _encoding(run: RunFolder) -> _Encoding:
 def _labels_of_run(run: RunFolder) -> tuple[str, ...]:
     if not (run.path / "results.json").is_file():
         return ()
-    reading = run.read_json("results.json").get("reading", {})
-    label = reading.get("label") if isinstance(reading, dict) else reading
-    if not isinstance(reading, dict) or not isinstance(label, str | None):
+    reading = run.read_json("results.json").get("reading")
+    try:
+        return TableOptions.from_dict(reading if isinstance(reading, dict) else {}).labels
+    except InputError as error:
         raise RunFolderError(
-            f"{run.path / 'results.json'} is damaged: its 'reading' must be an object whose 'label'"
-            " is null or a column. Copy the file again, or give embeddings.parquet instead of the"
-            " folder."
-        )
-    return () if label is None else (label,)
+            f"{run.path / 'results.json'} is damaged: {error} Copy the file again, or give"
+            " embeddings.parquet instead of the folder."
+        ) from error
 
 
 def _raw_rows(

@@ -30,7 +30,7 @@ from graphlatent.cli.reading import (
 )
 from graphlatent.config import from_mapping, parse_value, settings_class
 from graphlatent.data.datasets import find_dataset
-from graphlatent.data.readers.tables import TableOptions
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
 from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
 from graphlatent.io.atomic import refuse_existing, write_json
@@ -248,10 +248,7 @@ def _result(
         "seconds": round(seconds, 3),
         "run": str(out),
         "embeddings": str(out / "embeddings.parquet"),
-        "reading": {
-            **vars(options),
-            "features": None if options.features is None else list(options.features),
-        },
+        "reading": options.to_dict(),
     }
 
 

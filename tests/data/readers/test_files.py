@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from graphlatent.data.graph import assemble
 from graphlatent.data.readers.files import read_path
-from graphlatent.data.readers.tables import TableOptions
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import InputError
 
 GRAPHML = (
@@ -71,8 +71,8 @@ def test_options_for_columns_where_there_are_none(tmp_path):
         with pytest.raises(
             InputError,
             match=(
-                r"The options \['label', 'features'\] name columns of tables or attributes of"
-                r" GraphML files"
+                r"The options 'label', 'features' name attributes or columns of NetworkX graphs,"
+                r" GraphML files and tables; .* has none"
             ),
         ):
             read_path(path, options=TableOptions(label="y", features=("a",)))

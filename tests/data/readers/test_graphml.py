@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from graphlatent.data.graph import assemble
 from graphlatent.data.readers.graphml import read_graphml
-from graphlatent.data.readers.tables import TableOptions
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import InputError
 
 HEAD = (

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.read import read_graphs
-from graphlatent.data.readers.tables import TableOptions
 from graphlatent.errors import GraphLatentWarning, InputError
 
 

@@ -10,8 +10,8 @@ import torch
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from graphlatent.data.graph import GraphData
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.read import read_graphs
-from graphlatent.data.readers.tables import TableOptions
 from graphlatent.errors import GraphLatentWarning, InputError
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 
@@ -241,17 +241,18 @@ def test_what_is_no_graph(source, message):
 
 @pytest.mark.parametrize("source", [data(), ADJACENCY, (EDGES, X)])
 def test_options_that_mean_nothing_are_refused(source):
-    for name, arguments in {
-        "node_attributes": {"node_attributes": ["a"]},
-        "weight": {"weight": "w"},
-        "label": {"options": TableOptions(label="y")},
-        "features": {"options": TableOptions(features=("a",))},
-    }.items():
+    for name, arguments in (
+        ("features", {"node_attributes": ["a"]}),
+        ("weight", {"weight": "w"}),
+        ("label", {"label": "y"}),
+        ("label", {"options": TableOptions(label=("y", "z"))}),
+        ("features", {"options": TableOptions(features=("a",))}),
+    ):
         with pytest.raises(
             InputError,
             match=(
-                rf"\['{name}'\] name attributes or columns of NetworkX graphs, GraphML files and"
-                r" tables"
+                rf"The options '{name}' name attributes or columns of NetworkX graphs, GraphML"
+                r" files and tables; an? .* has none. Leave them out."
             ),
         ):
             read_graphs(source, **arguments)

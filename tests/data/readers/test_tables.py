@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import assemble
-from graphlatent.data.readers.tables import TableOptions, read_tables
+from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.readers.tables import read_tables
 from graphlatent.errors import GraphLatentWarning, InputError
 
 
@@ -592,17 +593,3 @@ def test_missing_files_and_other_things(tmp_path):
     doubled = pd.DataFrame([[1, 2, 3]], columns=["source", "target", "target"])
     with pytest.raises(InputError, match=r"edges: columns must have different names. \['target'\]"):
         read_tables(doubled)
-
-
-def test_options_that_contradict_themselves():
-    with pytest.raises(
-        InputError, match=r"source and target must be two columns. Got 'a' for both"
-    ):
-        TableOptions(source="a", target="a")
-    with pytest.raises(
-        InputError, match=r"features must be a tuple of column names. Got 'ab'; write \('ab',\)"
-    ):
-        TableOptions(features="ab")
-    with pytest.raises(InputError, match="column 'a' is the label and cannot be a feature too"):
-        TableOptions(label="a", features=("a",))
-    assert TableOptions(features=["a"]).features == ("a",)

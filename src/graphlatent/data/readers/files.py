@@ -12,7 +12,8 @@ from graphlatent.data.graph import RawGraph
 from graphlatent.data.readers.arrow import TABLE_SUFFIXES, table_suffix
 from graphlatent.data.readers.graphml import read_graphml
 from graphlatent.data.readers.npz import read_npz
-from graphlatent.data.readers.tables import TableOptions, read_tables
+from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.readers.tables import read_tables
 from graphlatent.data.readers.tu import find_tu, read_tu
 from graphlatent.errors import InputError
 
@@ -61,9 +62,10 @@ def read_path(
 
 def _refuse_columns(path: Path, options: TableOptions | None) -> None:
     if options is not None and options.named_columns:
+        named = ", ".join(map(repr, options.named_columns))
         raise InputError(
-            f"The options {options.named_columns} name columns of tables or attributes of GraphML"
-            f" files; {path} has none."
+            f"The options {named} name attributes or columns of NetworkX graphs, GraphML files and"
+            f" tables; {path} has none. Leave them out."
         )
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphlatent.data.graph import RawGraph
-from graphlatent.data.readers.tables import TableOptions
+from graphlatent.data.readers.options import TableOptions, stack_labels
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -217,20 +217,18 @@ def _to_raw(
         edges = np.concatenate([edges, edges[::-1, ~one_way]], axis=1)
         weight = None if weight is None else np.concatenate([weight, weight[~one_way]])
     columns = _columns(graph.node_values, keys, len(graph.node_ids), "node", path)
-    label = None if options.label is None else _chosen(columns, options.label, path, "label")
-    names = (
-        options.features
-        if options.features is not None
-        else [c for c in columns if c != options.label]
-    )
     return RawGraph(
         edge_index=edges,
         num_nodes=len(graph.node_ids),
-        columns={column: _chosen(columns, column, path, "features") for column in names} or None,
+        columns={
+            name: _chosen(columns, name, path, "features")
+            for name in options.feature_names(columns)
+        }
+        or None,
         edge_weight=weight,
         node_ids=np.array(list(graph.node_ids), dtype=object),
         graph_id=graph.id if several else None,
-        y=label,
+        y=stack_labels([_chosen(columns, name, path, "label") for name in options.labels]),
         name=name,
         directed=bool(one_way.any()) if len(one_way) else graph.directed,
     )
