@@ -27,7 +27,7 @@ from graphlatent.config import GraphSettings, NodeSettings, Settings, from_mappi
 from graphlatent.data.batches import Batch, full_batch
 from graphlatent.data.features import FeatureSpec, encode_features, fit_features
 from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.read import read_graphs
+from graphlatent.data.readers.read import read_graphs, refuse_features_as_y
 from graphlatent.embedding import Embeddings, embed_graphs, embed_nodes
 from graphlatent.errors import (
     ConfigError,
@@ -82,7 +82,8 @@ class LaGraphEstimator(Settings):
 
         Args:
             X: one graph or several, in any form that `graphlatent.read_graphs` takes.
-            y: ignored; there so that the estimator fits into a scikit-learn pipeline.
+            y: ignored; there so that the estimator fits into a scikit-learn pipeline. Features go
+                into `X`, as in `fit((adjacency, x))`.
             run: a run folder, or its path, to keep a resumable state and the trained model in. One
                 that holds an unfinished run of the same settings and input is taken up where it
                 stopped.
@@ -91,6 +92,7 @@ class LaGraphEstimator(Settings):
         Returns:
             The fitted estimator itself.
         """
+        refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit")
         settings = self._resolved()
         run = RunFolder(run) if isinstance(run, (str, Path)) else run
         device = pick_device(settings.device)
@@ -159,6 +161,7 @@ class LaGraphEstimator(Settings):
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
         """`fit` and the embeddings of the same graphs, float32 [M, D]."""
+        refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit_transform")
         graph = self._read(X, self._resolved())
         return self.fit(graph, y).transform(graph)
 

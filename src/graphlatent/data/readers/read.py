@@ -27,6 +27,7 @@ from graphlatent.data.readers.pyg import is_from, read_data
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.errors import InputError
 
+_ARRAYS = (np.ndarray, Tensor)
 ACCEPTED = (
     "a path or data set name, a PyG Data, Batch or Dataset, a NetworkX graph, a SciPy sparse"
     " adjacency or (adjacency, features), (edge_index, x) or (edge_index, x, edge_weight), an edge"
@@ -107,6 +108,24 @@ def read_graphs(
     else:
         graphs = _read_one(source, request, name="graph")
     return assemble(graphs, symmetrize=symmetrize)
+
+
+def refuse_features_as_y(source: Any, y: object, *, owner: str) -> None:
+    """Raise where the features of a graph came as `y`, as in `fit(adjacency, x)`.
+
+    Graphs that bring their features may be followed by a table of labels, as scikit-learn allows;
+    an adjacency or an edge table has no features yet, so a matrix beside it can only be those.
+
+    Raises:
+        InputError: where `source` is an adjacency, an array or a table, and `y` a matrix.
+    """
+    has_no_features = is_adjacency(source) or is_table(source) or isinstance(source, _ARRAYS)
+    if has_no_features and len(getattr(y, "shape", ())) == 2:
+        raise InputError(
+            f"{owner} ignores y, and y is a matrix of shape {tuple(getattr(y, 'shape', ()))} beside"
+            f" a graph without features. If it holds the features, put both into one tuple:"
+            f" {owner}((graph, x))."
+        )
 
 
 def _merged(
