@@ -9,9 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphlatent.data.assemble import assemble
 from graphlatent.data.columns import ColumnSpec
 from graphlatent.data.features import FeatureSpec, encode_features, fit_features
-from graphlatent.data.graph import RawGraph, assemble
+from graphlatent.data.graph import RawGraph
 from graphlatent.errors import ConfigError, GraphLatentWarning, InputError
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from graphlatent.data.graph import assemble
+from graphlatent.data.assemble import assemble
 from graphlatent.data.readers.files import read_path
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import InputError

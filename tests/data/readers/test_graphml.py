@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphlatent.data.graph import assemble
+from graphlatent.data.assemble import assemble
 from graphlatent.data.readers.graphml import read_graphml
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import InputError

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphlatent.data.assemble import assemble
 from graphlatent.data.features import encode_features, fit_features
-from graphlatent.data.graph import assemble
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.errors import GraphLatentWarning, InputError

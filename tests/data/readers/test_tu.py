@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphlatent.data.graph import assemble
+from graphlatent.data.assemble import assemble
 from graphlatent.data.readers.tu import find_tu, read_tu
 from graphlatent.errors import InputError
 

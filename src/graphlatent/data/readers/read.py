@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from graphlatent.data.assemble import assemble
 from graphlatent.data.cut import take_apart
 from graphlatent.data.datasets import DATASETS, find_dataset, load_dataset
-from graphlatent.data.graph import GraphData, RawGraph, assemble
+from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.readers.arrays import is_adjacency, read_adjacency, read_arrays
 from graphlatent.data.readers.arrow import is_table
 from graphlatent.data.readers.files import ACCEPTED as ACCEPTED_FILES
