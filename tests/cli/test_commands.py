@@ -276,6 +276,21 @@ class TestInfo:
         )
         assert any("had no reverse" in note for note in facts["notes"]) and facts["problems"] == []
 
+    def test_edge_columns_that_are_not_used_are_named(self, tables):
+        edges = pd.read_csv(tables / "edges.csv")
+        edges.assign(amount=1.5, day="Monday").to_csv(tables / "more.csv", index=False)
+        note = "edge columns that are not used: 'amount', 'day'"
+        (found,) = [
+            text
+            for text in json.loads(run("info", tables / "more.csv", "--json")[1])["notes"]
+            if note in text
+        ]
+        _, _, err = run("train", tables / "more.csv", "--out", tables / "run", *FAST)
+        assert f"note: {found}\n" in err
+        chosen = ["--weight", "amount", "--out", tables / "run", "--overwrite"]
+        _, _, err = run("train", tables / "more.csv", *chosen, *FAST)
+        assert "edge columns that are not used: 'weight', 'day'" in err
+
     def test_problems_are_found(self, tables):
         nodes, edges = pd.read_csv(tables / "nodes.csv"), pd.read_csv(tables / "edges.csv")
         nodes.loc[3, "age"] = np.nan

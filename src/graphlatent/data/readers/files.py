@@ -69,10 +69,19 @@ def _refuse_columns(path: Path, options: TableOptions | None) -> None:
         )
 
 
+def _unused_tu_files(place: Path, name: str) -> dict[str, str]:
+    """A note on the files of a TU data set that describe edges, which are not used."""
+    files = [f"{name}_{what}.txt" for what in ("edge_labels", "edge_attributes")]
+    unused = [file for file in files if (place / file).is_file()]
+    return {"files": f"{name}: {', '.join(unused)} is not used."} if unused else {}
+
+
 def _read_folder(folder: Path, options: TableOptions | None) -> list[RawGraph]:
-    if find_tu(folder) is not None:
+    found = find_tu(folder)
+    if found is not None:
         _refuse_columns(folder, options)
-        return read_tu(folder)
+        first, *others = read_tu(folder)
+        return [replace(first, notes=_unused_tu_files(*found)), *others]
     files = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".graphml")
     if not files:
         raise InputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -10,8 +9,8 @@ import numpy as np
 from torch import Tensor
 
 from graphlatent.data.graph import RawGraph
-from graphlatent.data.readers.options import TableOptions, stack_labels
-from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
+from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -39,31 +38,39 @@ def read_networkx(
     nodes = list(graph.nodes)
     position = {node: i for i, node in enumerate(nodes)}
     edges = [(position[u], position[v]) for u, v in graph.edges()]
-    x, columns = _features(graph, nodes, options, name)
+    notes = unused_edge_columns(
+        _other_edge_attributes(graph, options.weight or "weight"), where=name, kind="attributes"
+    )
+    x, columns = _features(graph, nodes, options, name, notes)
     return RawGraph(
         edge_index=np.array(edges, dtype=np.int64).reshape(-1, 2).T,
         num_nodes=len(nodes),
         x=x,
         columns=columns,
-        edge_weight=_weights(graph, options.weight, name),
+        edge_weight=_weights(graph, options.weight, name, notes),
         node_ids=_column(nodes),
         y=stack_labels([_column(_values(graph, nodes, each, name)) for each in options.labels]),
         name=name,
         directed=bool(graph.is_directed()),
+        notes=notes,
     )
 
 
-def _weights(graph: Any, weight: str | None, name: str) -> Array | None:
+def _other_edge_attributes(graph: Any, weight: str) -> list[Any]:
+    """Edge attributes but for the weight, in the order in which edges name them."""
+    found = dict.fromkeys(name for _, _, data in graph.edges(data=True) for name in data)
+    return [name for name in found if name != weight]
+
+
+def _weights(graph: Any, weight: str | None, name: str, notes: dict[str, str]) -> Array | None:
     edges = list(graph.edges(data=weight or "weight", default=None))
     values = [value for _, _, value in edges]
     if weight is None and None in values:
         if any(value is not None for value in values):
             missing = values.count(None)
-            warnings.warn(
+            notes["weights"] = (
                 f"{name}: {missing} of {len(values)} edges have no 'weight', so weights are not"
-                " used. Give all edges one, or none.",
-                GraphLatentWarning,
-                stacklevel=2,
+                " used. Give all edges one, or none."
             )
         return None
     if not values:
@@ -79,12 +86,14 @@ def _weights(graph: Any, weight: str | None, name: str) -> Array | None:
 
 
 def _features(
-    graph: Any, nodes: list[Any], options: TableOptions, name: str
+    graph: Any, nodes: list[Any], options: TableOptions, name: str, notes: dict[str, str]
 ) -> tuple[Array | None, dict[str, Array] | None]:
     names = (
         list(options.features)
         if options.features is not None
-        else _common_attributes(graph, nodes, leave_out=(*options.labels, *options.drop))
+        else _common_attributes(
+            graph, nodes, name, notes, leave_out=(*options.labels, *options.drop)
+        )
     )
     values = {attribute: _values(graph, nodes, attribute, name) for attribute in names}
     vectors = [attribute for attribute in names if any(_is_vector(v) for v in values[attribute])]
@@ -104,7 +113,9 @@ def _features(
     )
 
 
-def _common_attributes(graph: Any, nodes: list[Any], *, leave_out: Sequence[str]) -> list[Any]:
+def _common_attributes(
+    graph: Any, nodes: list[Any], name: str, notes: dict[str, str], *, leave_out: Sequence[str]
+) -> list[Any]:
     """Attributes that every node has, in the order of the first node, but for `leave_out`."""
     common = dict.fromkeys(graph.nodes[nodes[0]]) if nodes else {}
     for _, attributes in graph.nodes(data=True):
@@ -118,11 +129,9 @@ def _common_attributes(graph: Any, nodes: list[Any], *, leave_out: Sequence[str]
     )
     if partial:
         listed = ", ".join(repr(attribute) for attribute in sorted(partial, key=str))
-        warnings.warn(
-            f"Node attributes that not every node has are left out: {listed}. Choose features with"
-            " node_attributes=[...].",
-            GraphLatentWarning,
-            stacklevel=2,
+        notes[f"node attributes {listed}"] = (
+            f"{name}: node attributes that not every node has are left out: {listed}. Choose"
+            " features with node_attributes=[...]."
         )
     return [attribute for attribute in common if attribute not in leave_out]
 

@@ -125,6 +125,20 @@ def label_hints(features: Iterable[str]) -> list[str]:
     ]
 
 
+def unused_edge_columns(
+    columns: Iterable[str], *, where: str, kind: str = "columns"
+) -> dict[str, str]:
+    """A note for `RawGraph.notes` that names edge columns, or attributes, that are not used."""
+    named = ", ".join(repr(name) for name in columns)
+    if not named:
+        return {}
+    text = (
+        f"{where}: edge {kind} that are not used: {named}. Of edges only a weight is used; choose"
+        " it with the option 'weight'."
+    )
+    return {f"edge {kind} {named}": text}
+
+
 def stack_labels(columns: Sequence[Array]) -> Array | None:
     """None, the labels of one column [N], or of several side by side [N, K]."""
     if len(columns) < 2:

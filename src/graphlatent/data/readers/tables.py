@@ -18,7 +18,12 @@ from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.ids import codes, id_array, of_one_type, read_ids, shown, sorted_distinct
 from graphlatent.data.readers.arrow import Table, load_table, to_array
-from graphlatent.data.readers.options import TableOptions, label_hints, stack_labels
+from graphlatent.data.readers.options import (
+    TableOptions,
+    label_hints,
+    stack_labels,
+    unused_edge_columns,
+)
 from graphlatent.errors import GraphLatentWarning, InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -77,7 +82,7 @@ def read_tables(
                 "The options 'label' and 'features' name columns of a node table, and none was"
                 " given. Give 'nodes' as well."
             )
-        return _cut(_number_edges(edge_table, options), edge_table.name, weights)
+        return _cut(_number_edges(edge_table, options), edge_table, weights, options)
     node_table = load_table(nodes, role="nodes", text_columns=_named(options.id, options.graph))
     numbered = _number_nodes_and_edges(edge_table, node_table, options)
     columns = {
@@ -87,7 +92,7 @@ def read_tables(
     y = stack_labels(
         [to_array(node_table, name, option="label")[numbered.row] for name in options.labels]
     )
-    return _cut(numbered, edge_table.name, weights, columns=columns or None, y=y)
+    return _cut(numbered, edge_table, weights, options, columns=columns or None, y=y)
 
 
 def _named(*names: str | None) -> list[str]:
@@ -240,12 +245,14 @@ def _ptr(graph_of: Array, graphs: Any) -> Array:
 
 def _cut(
     numbered: _Numbered,
-    name: str,
+    edges: Table,
     weights: Array | None,
+    options: TableOptions,
     *,
     columns: Mapping[str, Array] | None = None,
     y: Array | None = None,
 ) -> list[RawGraph]:
+    used = (options.source, options.target, options.weight or "weight", options.graph)
     joined = RawGraph(
         edge_index=numbered.end,
         num_nodes=len(numbered.row),
@@ -253,7 +260,10 @@ def _cut(
         edge_weight=weights,
         node_ids=numbered.node_ids,
         y=y,
-        name=name,
+        name=edges.name,
+        notes=unused_edge_columns(
+            [name for name in edges.columns if name not in used], where=edges.name
+        ),
     )
     if numbered.graphs is None:
         return [joined]
