@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -81,3 +83,19 @@ def test_everything_public_is_there_and_documented():
     for name in graphlatent.__all__:
         value = getattr(graphlatent, name)
         assert isinstance(value, str) or value.__doc__
+
+
+def test_import_and_training_need_no_optional_package(tmp_path):
+    code = """
+import sys
+for name in ("networkx", "defusedxml"):
+    sys.modules[name] = None  # importing it fails
+import numpy as np, graphlatent
+edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+print(graphlatent.NodeLaGraph(epochs=2, hidden_dim=4).fit_transform((edges, np.eye(3))).shape)
+graphs = [(edges, np.eye(3))] * 3
+print(graphlatent.GraphLaGraph(epochs=2, hidden_dim=4).fit_transform(graphs).shape)
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout.split("\n")[:2] == ["(3, 4)", "(3, 12)"], done.stderr

@@ -14,7 +14,7 @@ from sklearn.utils import estimator_checks
 from torch import nn
 
 from cases import as_sparse, random_graph
-from graphlatent import GraphLaGraph, NodeLaGraph
+from graphlatent import GraphLaGraph, NodeLaGraph, load_estimator
 from graphlatent.config import to_mapping
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import (
@@ -403,6 +403,14 @@ class TestSaving:
         (tmp_path / "file").write_text("")
         with pytest.raises(OutputError, match="Cannot write"):
             node().fit(random_graph([6])).save(tmp_path / "file" / "model")
+
+    def test_whatever_method_and_level_are_loaded(self, tmp_path):
+        graphs = random_graph([6, 5])
+        for estimator in (node(), GraphLaGraph(hidden_dim=4, epochs=1, device="cpu")):
+            folder = estimator.fit(graphs).save(tmp_path / type(estimator).__name__)
+            loaded = load_estimator(folder)
+            assert type(loaded) is type(estimator)
+            np.testing.assert_array_equal(loaded.transform(graphs), estimator.transform(graphs))
 
     def test_the_other_level_is_refused(self, tmp_path):
         folder = node().fit(random_graph([6])).save(tmp_path / "model")

@@ -7,8 +7,8 @@
 from graphlatent._version import __version__
 from graphlatent.data.datasets import load_dataset
 from graphlatent.data.graph import GraphData
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.read import read_graphs
-from graphlatent.data.readers.tables import TableOptions
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import GraphLatentError, GraphLatentWarning
 from graphlatent.io.runfolder import RunFolder

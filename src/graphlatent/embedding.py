@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv as csv
-import pyarrow.parquet as pq
+import pyarrow.csv
+import pyarrow.parquet
 import torch
 from torch import Tensor, nn
 
@@ -81,7 +81,7 @@ class Embeddings:
         return path
 
     def _write_parquet(self, path: Path) -> None:
-        pq.write_table(self.to_arrow(), path)
+        pyarrow.parquet.write_table(self.to_arrow(), path)
 
     def _write_npz(self, path: Path) -> None:
         arrays = {"ids": _plain(self.ids), "embeddings": self.values}
@@ -91,7 +91,7 @@ class Embeddings:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
     def _write_csv(self, path: Path) -> None:
-        csv.write_csv(self.to_arrow(), path)
+        pyarrow.csv.write_csv(self.to_arrow(), path)
 
 
 def _plain(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -26,12 +26,11 @@ from graphlatent.config import Level, Settings, from_mapping, resolve, to_mappin
 from graphlatent.data.batches import Batch, full_batch
 from graphlatent.data.features import FeatureSpec, encode_features, fit_features
 from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.read import read_graphs
+from graphlatent.data.readers.read import read_graphs, refuse_features_as_y
 from graphlatent.embedding import Embeddings, node_rows, pooled_rows
 from graphlatent.errors import (
     ConfigError,
     GraphLatentWarning,
-    InputError,
     RunFolderError,
     bad_argument,
     not_fitted,
@@ -84,7 +83,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
 
         Args:
             X: one graph or several, in any form that `graphlatent.read_graphs` takes.
-            y: ignored; accepted so that the estimator fits into a scikit-learn pipeline.
+            y: ignored; accepted so that the estimator fits into a scikit-learn pipeline. Features
+                go into `X`, as in `fit((adjacency, x))`.
             run: a run folder, or its path, to keep a resumable state and the trained model in. One
                 that holds an unfinished run of the same settings and input is resumed.
             hooks: callbacks for progress, saving and stopping; `graphlatent train` uses them.
@@ -92,7 +92,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         Returns:
             The fitted estimator itself.
         """
-        self._refuse_features_as_labels(X, y)
+        refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit")
         settings = self._resolved()
         run = RunFolder(run) if isinstance(run, (str, Path)) else run
         graph, spec = self._prepare(X, settings)
@@ -132,7 +132,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
         """`fit` and the embeddings of the same graphs, float32 [M, D]."""
-        self._refuse_features_as_labels(X, y)
+        refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit_transform")
         graph = self._read(X, self._resolved())
         return self.fit(graph, y).transform(graph)
 
@@ -300,14 +300,6 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             raise bad_argument("epochs", owner=owner, allowed=allowed, got=epochs)
         return [int(epoch) for epoch in wanted]
 
-    def _refuse_features_as_labels(self, X: Any, y: object) -> None:
-        """Raise where an adjacency matrix and a feature matrix came as two arguments."""
-        if _is_matrix(y) and _is_matrix(X):
-            raise InputError(
-                f"{type(self).__name__}.fit takes the graph as one argument; its second, y, is"
-                " ignored. Pass the adjacency matrix and the features as a pair: fit((A, X))."
-            )
-
     def _width(self) -> int:
         """The embedding's width, found by embedding a graph of one node."""
         edges, ptr = torch.zeros(2, 0, dtype=torch.int64), torch.tensor([0, 1])
@@ -395,8 +387,3 @@ class GraphEstimator(Estimator):
 
 def _graph_names(graph: GraphData) -> np.ndarray[Any, Any]:
     return np.arange(graph.num_graphs) if graph.graph_ids is None else graph.graph_ids
-
-
-def _is_matrix(value: object) -> bool:
-    """Whether a value is two-dimensional: an array, a sparse matrix, a tensor, a data frame."""
-    return len(getattr(value, "shape", ())) == 2

@@ -25,7 +25,7 @@ from graphlatent.config import describe
 from graphlatent.data.datasets import DATASETS, data_root, is_present
 from graphlatent.data.features import fit_features
 from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.tables import label_hints
+from graphlatent.data.readers.options import label_hints
 from graphlatent.errors import InputError
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.methods.registry import estimator_class

@@ -30,7 +30,7 @@ from graphlatent.cli.reading import (
 )
 from graphlatent.config import from_mapping, parse_value
 from graphlatent.data.datasets import find_dataset
-from graphlatent.data.readers.tables import TableOptions
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
 from graphlatent.estimator import Estimator
 from graphlatent.io.atomic import refuse_existing, write_json
@@ -250,10 +250,7 @@ def _result(
         "seconds": round(seconds, 3),
         "run": str(out),
         "embeddings": str(out / "embeddings.parquet"),
-        "reading": {
-            **vars(options),
-            "features": None if options.features is None else list(options.features),
-        },
+        "reading": options.to_dict(),
     }
 
 
