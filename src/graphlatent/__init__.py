@@ -7,12 +7,13 @@
 from graphlatent._version import __version__
 from graphlatent.data.datasets import load_dataset
 from graphlatent.data.graph import GraphData
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.read import read_graphs
-from graphlatent.data.readers.tables import TableOptions
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import GraphLatentError, GraphLatentWarning
-from graphlatent.estimator import GraphLaGraph, NodeLaGraph
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
+from graphlatent.methods.registry import load_estimator
 from graphlatent.ops.memory import ask_for_huge_pages
 
 ask_for_huge_pages()
@@ -28,5 +29,6 @@ __all__ = [
     "TableOptions",
     "__version__",
     "load_dataset",
+    "load_estimator",
     "read_graphs",
 ]

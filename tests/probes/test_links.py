@@ -20,8 +20,9 @@ from sklearn.preprocessing import StandardScaler
 
 import graphlatent.probes.links as links
 from cases import random_graph
+from graphlatent.data.assemble import assemble
 from graphlatent.data.edges import is_symmetric
-from graphlatent.data.graph import GraphData, RawGraph, assemble
+from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.synthetic import latent_graph
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.probes.links import (

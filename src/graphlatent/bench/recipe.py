@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphlatent.bench.methods import LAGRAPH, make_settings
-from graphlatent.config import Level
+from graphlatent.config import Level, Settings
+from graphlatent.methods.lagraph.settings import LaGraphSettings
 
 CHOICES = ("dataset", "protocol", "metric", "binarize")
 """Besides settings and evaluation, what a recipe may mark as ours."""
@@ -128,30 +129,33 @@ class Recipe:
         """The published number of a row: of another method its own, else the paper's."""
         return self.methods[row].published if row in self.methods else self.published
 
-    def settings(self) -> Any:
+    def settings(self) -> LaGraphSettings:
         """The paper's settings, with ours where the paper says nothing; a new object each time."""
-        return self._settings(self.paper, part="settings")
+        return self._lagraph(self.paper, part="settings")
 
-    def released_settings(self) -> Any:
+    def released_settings(self) -> LaGraphSettings:
         """The settings of the released scripts: preset "released", and what [released] changes."""
-        return self._settings(
-            {**self.paper, "preset": "released", **self.released}, part="released"
-        )
+        values = {**self.paper, "preset": "released", **self.released}
+        return self._lagraph(values, part="released")
 
-    def default_settings(self) -> Any:
+    def default_settings(self) -> LaGraphSettings:
         """The package's defaults with the recipe's `degree_cap`, so that all rows of a cell start
         from the same features.
         """
         shared = {key: self.paper[key] for key in ("degree_cap",) if key in self.paper}
-        return self._settings(shared, part="settings")
+        return self._lagraph(shared, part="settings")
 
-    def method_settings(self, method: str) -> Any:
+    def method_settings(self, method: str) -> Settings:
         """The settings of another method, as [methods.NAME] gives them."""
-        part = f"methods.{method}.settings"
-        return self._settings(self.methods[method].settings, part=part, method=method)
+        values = self.methods[method].settings
+        where = f"[methods.{method}.settings] of {called(self.name)}"
+        return make_settings(method, self.level, values, where=where)
 
-    def _settings(self, values: Mapping[str, Any], *, part: str, method: str = LAGRAPH) -> Any:
-        return make_settings(method, self.level, values, where=f"[{part}] of {called(self.name)}")
+    def _lagraph(self, values: Mapping[str, Any], *, part: str) -> LaGraphSettings:
+        where = f"[{part}] of {called(self.name)}"
+        settings = make_settings(LAGRAPH, self.level, values, where=where)
+        assert isinstance(settings, LaGraphSettings)
+        return settings
 
 
 def called(name: str) -> str:

@@ -19,9 +19,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphlatent.bench.methods import LAGRAPH, settings_class
+from graphlatent.bench.methods import LAGRAPH
 from graphlatent.bench.recipe import CHOICES, called
 from graphlatent.errors import ConfigError, bad_argument
+from graphlatent.methods.registry import estimator_class
 
 if TYPE_CHECKING:  # Python 3.10 has it elsewhere
     from importlib.resources.abc import Traversable
@@ -208,7 +209,7 @@ def _about_the_cell(values: Values) -> Values:
     kept = {**values, "ours": values.get("ours", {})}
     if "mean" not in kept.get("published", {}):
         kept.pop("published", None)
-    known = {f.name for f in fields(settings_class(LAGRAPH, values["level"]))}
+    known = {f.name for f in fields(estimator_class(LAGRAPH, values["level"]).settings_class)}
     elsewhere = known - {*values["settings"], *values["evaluation"], *CHOICES}
     kept["ours"] = {key: text for key, text in kept["ours"].items() if key not in elsewhere}
     return kept

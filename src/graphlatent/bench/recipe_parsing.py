@@ -12,6 +12,7 @@ from graphlatent.bench.recipe import CHOICES, Evaluation, MethodRecipe, Publishe
 from graphlatent.bench.recipe_files import check_keys, table_files
 from graphlatent.bench.rows import method_rows, row_names
 from graphlatent.bench.shapes import SHAPES
+from graphlatent.config import Settings
 from graphlatent.data.datasets import dataset_info
 from graphlatent.errors import ConfigError, InputError, bad_argument
 from graphlatent.probes.metrics import METRICS
@@ -200,7 +201,9 @@ def _check_settings(recipe: Recipe, *, owner: str) -> None:
                     f"The setting '{key}' has no place in [{part}] of {owner}: it is given when the"
                     " recipe is run."
                 )
-    made = {"settings": (recipe.settings(), recipe.evaluation)}
+    made: dict[str, tuple[Settings, Evaluation]] = {
+        "settings": (recipe.settings(), recipe.evaluation)
+    }
     for name, each in recipe.methods.items():
         made[f"methods.{name}.settings"] = (recipe.method_settings(name), each.evaluation)
     released = recipe.released_settings()

@@ -27,7 +27,7 @@ from graphlatent.bench.rows import Row, all_rows, row_names, seed_0_stands_for_a
 from graphlatent.bench.surroundings import surroundings
 from graphlatent.data.datasets import data_root
 from graphlatent.errors import bad_argument
-from graphlatent.estimator import pick_device
+from graphlatent.ops.devices import pick_device
 
 
 @dataclass(frozen=True)

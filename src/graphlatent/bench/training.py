@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from graphlatent.bench.data import Array, DatasetBundle
-from graphlatent.bench.methods import LAGRAPH, estimator_class, resolved_settings
-from graphlatent.config import Level
+from graphlatent.bench.methods import LAGRAPH, resolved_settings
+from graphlatent.config import Level, Settings
+from graphlatent.estimator import Estimator
+from graphlatent.methods.registry import estimator_class
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +27,7 @@ class TrainingSpec:
         method: its registered name.
     """
 
-    settings: Any
+    settings: Settings
     level: Level
     method: str = LAGRAPH
 
@@ -99,7 +101,7 @@ class Trainings:
         """Epochs, last loss, seconds and peak memory; empty where it was not trained."""
         return self._facts.get(spec.key, {})
 
-    def _estimator(self, spec: TrainingSpec) -> Any:
+    def _estimator(self, spec: TrainingSpec) -> Estimator:
         values = {
             **vars(spec.settings),
             "random_state": self.seed,

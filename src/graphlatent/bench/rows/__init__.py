@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from graphlatent.bench.methods import LAGRAPH, method_names
+from graphlatent.bench.methods import LAGRAPH
 from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.rows import lagraph, untrained
 from graphlatent.bench.rows.base import Row, register, registered, unregister
 from graphlatent.bench.rows.method import MethodRow, method_row
+from graphlatent.methods.registry import method_names
 
 __all__ = [
     "MethodRow",

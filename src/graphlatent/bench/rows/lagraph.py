@@ -226,12 +226,13 @@ class TunedRow(Row):
 
     def measure(self, cell: CellContext) -> RowOutcome:
         """Every combination is a candidate; epoch 0 is one of them."""
-        paper = TrainingSpec(cell.recipe.settings(), cell.level)
+        settings = cell.recipe.settings()
+        paper = TrainingSpec(settings, cell.level)
         form, epochs = own_representation(paper), self._epochs(paper)
-        start = TrainingSpec(replace(paper.settings, epochs=0), cell.level)
+        start = TrainingSpec(replace(settings, epochs=0), cell.level)
         found = {"no training": cell.trained(start, 0, form)}
         for lr, alpha in product(GRID["lr"], GRID["alpha"]):
-            spec = TrainingSpec(replace(paper.settings, lr=lr, alpha=alpha), cell.level)
+            spec = TrainingSpec(replace(settings, lr=lr, alpha=alpha), cell.level)
             cell.train(spec, epochs)
             found |= {
                 f"lr {lr:g}, alpha {alpha:g}, epoch {e}": cell.trained(spec, e, form)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphlatent.bench.context import CellContext
-from graphlatent.bench.methods import estimator_class, method_names
 from graphlatent.bench.probing import linear_grid
 from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.rows.base import (
@@ -23,6 +22,7 @@ from graphlatent.bench.rows.lagraph import PAPER
 from graphlatent.bench.rows.trained import measure_trained, representations
 from graphlatent.bench.training import TrainingSpec
 from graphlatent.config import Level
+from graphlatent.methods.registry import estimator_class, method_names
 
 
 class MethodRow(Row):

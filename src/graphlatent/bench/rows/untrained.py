@@ -30,8 +30,10 @@ from graphlatent.representations import propagated_features, raw_features
 TRAINING_ONLY = (
     "epochs",
     "lr",
+    "optimizer",
     "weight_decay",
     "schedule",
+    "warmup_epochs",
     "patience",
     "alpha",
     "invariance_on",
