@@ -12,12 +12,17 @@ from graphlatent.bench.cells import empty_cell, printed_number
 from graphlatent.bench.formats import Block, Cell, Line
 from graphlatent.bench.ledger import Record
 from graphlatent.bench.loading import all_recipes
-from graphlatent.bench.notes import Provenance, amount_notes, by_column, selection_notes
+from graphlatent.bench.notes import (
+    Provenance,
+    amount_notes,
+    by_column,
+    dataset_notes,
+    selection_notes,
+)
 from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.rows.base import AT_BUDGET, CHOSEN, TableRow
 from graphlatent.bench.rows.lagraph import PAPER
 from graphlatent.bench.rows.untrained import PROPAGATED, RANDOM, RAW
-from graphlatent.bench.shapes import SHAPES
 from graphlatent.bench.table_records import TableRecords
 
 
@@ -52,16 +57,11 @@ def ablation_blocks(
         beside += records.provenance([recipe], row, label=row.label)
     above = [Line(label, tuple(cells)) for label, cells in untrained.items()]
     selected = by_column((each.column, each.selection) for each in measured)
-    shapes = [
-        f"{recipe.column}: {recipe.ours['dataset']}"
-        for recipe in recipes
-        if recipe.dataset in SHAPES
-    ]
     notes = [
         *selection_notes(beside),
         f"measured: {selected}",
         *amount_notes([*beside, *measured]),
-        *dict.fromkeys(shapes),
+        *dataset_notes(recipes),
     ]
     return [Block("", columns, (*above, *variants))], notes
 

@@ -60,6 +60,12 @@ def published_notes(printed: Iterable[tuple[str, Published | None]], *, title: s
     return [f"{title}: {by_column(said)}", *notes]
 
 
+def dataset_notes(recipes: Iterable[Recipe]) -> list[str]:
+    """About columns whose data set is ours, each once."""
+    said = [(r.column, r.ours["dataset"]) for r in recipes if "dataset" in r.ours]
+    return [f"{', '.join(columns)}: {text}" for columns, text in grouped(said)]
+
+
 def selection_notes(found: Sequence[Provenance]) -> list[str]:
     """How lines were selected, those of equal words together."""
     by_label = {

@@ -21,6 +21,7 @@ from graphlatent.bench.notes import (
     SPREAD,
     Provenance,
     amount_notes,
+    dataset_notes,
     metrics_in_words,
     published_notes,
     record_notes,
@@ -189,4 +190,9 @@ def _main_blocks(records: TableRecords, recipes: Sequence[Recipe]) -> tuple[list
     )
     title = "Differences in points, paired by seed and split, with 95 % intervals"
     blocks += [Block(title, columns, differences)] if differences else []
-    return blocks, [*notes, *selection_notes(found), *amount_notes(found)]
+    return blocks, [
+        *notes,
+        *selection_notes(found),
+        *amount_notes(found),
+        *dataset_notes(recipes),
+    ]
