@@ -31,6 +31,11 @@ def tiny(name: str, **changes: Any) -> Recipe:
     return dataclasses.replace(recipe, **{**values, **changes})
 
 
+def quick(cell: str, *rows: str, **changes: Any) -> Recipe:
+    """A tiny recipe with some rows only."""
+    return dataclasses.replace(tiny(cell), rows=rows or ("raw", "random"), **changes)
+
+
 def communities(num_nodes: int, *, seed: int = 0) -> GraphData:
     """Three communities, half visible in six features, many of them 0."""
     graph = latent_graph(
@@ -133,6 +138,26 @@ def write_ppi(root: Path) -> None:
             (x @ tell + 3 * rng.normal(size=(total, 121)) > 4).astype(np.int64),
         )
         np.save(raw / f"{part}_graph_id.npy", np.repeat(np.arange(len(sizes)) + 1, sizes))
+
+
+def write_ppi_small(root: Path, *, num_nodes: int = 60) -> None:
+    """In the place of PPI-small: three communities, each of one part, with some of 121 labels that
+    the features half tell.
+    """
+    raw, rng = root / "PPI-small" / "raw", np.random.default_rng(1)
+    raw.mkdir(parents=True)
+    split = np.arange(num_nodes) % 6 // 3 * (1 + np.arange(num_nodes) % 2)
+    pairs = [(i, j) for i in range(num_nodes) for j in range(i) if split[i] == split[j]]
+    edges = np.array([pair for pair in pairs if rng.random() < 0.1] + [(0, 0)]).T
+    x = rng.integers(0, 2, size=(num_nodes, 50))
+    y = x @ rng.normal(size=(50, 121)) + rng.normal(size=(num_nodes, 121)) > 4
+    np.savez(
+        raw / "ppi_small.npz",
+        edges=edges.astype(np.int32),
+        split=split.astype(np.int8),
+        x=x.astype(np.uint8),
+        y=y.astype(np.uint8),
+    )
 
 
 def _adjacency(graph: GraphData) -> sp.csr_matrix:
