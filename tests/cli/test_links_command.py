@@ -195,7 +195,8 @@ def test_failures(files):
         files / "edges.csv", "--config", files / "graph.toml"
     )
     shares = (
-        "--val and --test are shares of the edges: both above 0, together below 1. Got 0.5 and 0.6."
+        "'val' and 'test' are shares of the edges: both must be above 0 and their sum below 1. Got"
+        " 0.5 and 0.6."
     )
     # Before anything is read
     assert fails(files / "nowhere.csv", *FAST, "--val", 0.5, "--test", 0.6) == shares

@@ -1,4 +1,4 @@
-"""`graphlatent info`, `graphlatent settings` and `graphlatent data list`: what is there."""
+"""`graphlatent info`, `graphlatent settings` and `graphlatent data list`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from graphlatent.cli.models import estimator_for
+from graphlatent.cli.options import InputOptions
 from graphlatent.cli.output import Debug, Json, Output, Quiet, speaking
-from graphlatent.cli.reading import (
-    FeatureNames,
-    GraphColumn,
-    Id,
-    Label,
-    Nodes,
-    Source,
-    Target,
-    Weight,
-    about_graph,
-    read_input,
-    table_options,
-)
-from graphlatent.config import describe, settings_class
+from graphlatent.config import describe
 from graphlatent.data.datasets import DATASETS, data_root, is_present
-from graphlatent.data.features import fit_features
-from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.options import label_hints
-from graphlatent.errors import InputError
+from graphlatent.data.describe import describe_graph, find_problems
 from graphlatent.io.runfolder import RunFolder
 
 
@@ -34,14 +20,7 @@ def info(
     source: Annotated[
         str, typer.Argument(metavar="RUN|INPUT", help="A run folder, or anything 'train' takes.")
     ],
-    nodes: Nodes = None,
-    source_column: Source = None,
-    target_column: Target = None,
-    weight_column: Weight = None,
-    id_column: Id = None,
-    graph_column: GraphColumn = None,
-    label: Label = None,
-    features: FeatureNames = None,
+    reading: InputOptions,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -52,34 +31,13 @@ def info(
         if run.started:
             facts = _about_run(run)
         else:
-            options = table_options(
-                source_column,
-                target_column,
-                weight_column,
-                id_column,
-                graph_column,
-                label,
-                features,
-            )
-            output.quiet = True  # the notes stand in the table
-            graph = read_input(source, nodes, options, symmetrize=True)
-            hints = label_hints(graph.columns or ()) if options.features is None else []
-            facts = {**about_graph(graph), "problems": _problems(graph) + hints}
+            options = reading.table_options()
+            # The notes are in the table
+            output.quiet = True
+            graph = reading.read(source, options, symmetrize=True)
+            problems = find_problems(graph, features_named=options.features is not None)
+            facts = {**describe_graph(graph), "problems": problems}
         _show(output, source, facts)
-
-
-def _problems(graph: GraphData) -> list[str]:
-    """What 'train' would refuse with the default settings."""
-    found = []
-    try:
-        fit_features(graph, degree_cap=1)
-    except InputError as error:
-        found.append(str(error))
-    if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):
-        found.append(
-            "some edge weights are negative: encoder=gcn refuses them, encoder=gin takes them"
-        )
-    return found
 
 
 def _about_run(run: RunFolder) -> dict[str, Any]:
@@ -101,7 +59,8 @@ def _about_run(run: RunFolder) -> dict[str, Any]:
     facts["features"] = run.read_json("features.json").get("kind")
     facts["settings"] = settings
     if run.complete:
-        run.read_model()  # a damaged folder is said here
+        # A damaged folder is an error
+        run.read_model()
     return facts
 
 
@@ -133,7 +92,7 @@ def settings(
 ) -> None:
     """List every setting: the arguments of the estimators, the keys of TOML files and of --set."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
-        rows = describe(settings_class(level))
+        rows = describe(estimator_for(level))
         output.settings(
             f"settings of level '{level}'",
             [[name, str(default), doc, allowed] for name, allowed, default, doc in rows],
@@ -154,14 +113,14 @@ def list_data(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List the data sets of the paper that can be used by name, and which are at hand."""
+    """List the data sets of the paper that can be used by name, and which are available locally."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         where = root or data_root()
         rows = [
             {
                 "name": entry.name,
                 "level": entry.level,
-                "at_hand": is_present(entry, where),
+                "available": is_present(entry, where),
                 **_sizes(entry),
             }
             for entry in DATASETS

@@ -1,7 +1,7 @@
 """The folder of a run: what was asked, what it ran on, where it is, what came out. Written
 atomically, no pickle.
 
-- `config.toml`: level and settings
+- `config.toml`: level, settings, and how the input was read
 - `versions.json`: versions, seed, device, fingerprint of the input
 - `features.json`: how features are encoded (columns, categories, widths), fixed at fit time
 - `state/last.safetensors`: weights, optimiser, generators, history: all that a killed run needs to
@@ -37,22 +37,27 @@ FORMAT = 1
 CHECKED = ("config.toml", "features.json", "model.safetensors")
 
 
-def write_toml(path: Path, values: Mapping[str, Any], *, level: str) -> None:
-    """Write settings as the TOML that `read_toml` and `train --config` read."""
+def write_toml(
+    path: Path,
+    values: Mapping[str, Any],
+    *,
+    level: str,
+    reading: Mapping[str, Any] | None = None,
+) -> None:
+    """Write settings as the TOML that `read_toml` and `train --config` read; `reading` beside them
+    in a table of its own.
+    """
     lines = [f"# graphlatent {__version__}", f'level = "{level}"', "", "[settings]"]
     lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+    if reading is not None:
+        lines += ["", "[reading]", *(f"{k} = {json.dumps(v)}" for k, v in reading.items())]
     write_text(path, "\n".join(lines) + "\n")
 
 
 def read_toml(path: Path) -> tuple[str | None, dict[str, Any]]:
     """(level, settings) of a TOML file; settings stand in a table [settings] or at the top."""
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    try:
-        values = toml.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+    values = _load_toml(path)
+    values.pop("reading", None)
     level = values.pop("level", None)
     table = values.pop("settings", {})
     if not isinstance(table, dict) or (table and values):
@@ -60,6 +65,17 @@ def read_toml(path: Path) -> tuple[str | None, dict[str, Any]]:
             f"{path} must hold its settings either all in a table [settings] or all at the top."
         )
     return level, table or values
+
+
+def _load_toml(path: Path) -> dict[str, Any]:
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        values: dict[str, Any] = toml.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+    return values
 
 
 def versions(settings: Settings, *, device: torch.device, fingerprint: str) -> dict[str, Any]:
@@ -99,10 +115,17 @@ class RunFolder:
         path: the folder.
         replace: start anew where there is a run already, instead of taking it up; the old one is
             kept until the new one's input and settings have been found good.
+        reading: how the input of a new run was read, as plain values; kept in config.toml.
     """
 
-    def __init__(self, path: str | Path, *, replace: bool = False) -> None:
-        self.path, self.replace = Path(path), replace
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        replace: bool = False,
+        reading: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path, self.replace, self.reading = Path(path), replace, reading
 
     @property
     def state_path(self) -> Path:
@@ -132,7 +155,9 @@ class RunFolder:
         """
         _saver()  # said before anything is written
         self._clear()
-        write_toml(self.path / "config.toml", to_mapping(settings), level=level)
+        write_toml(
+            self.path / "config.toml", to_mapping(settings), level=level, reading=self.reading
+        )
         write_json(self.path / "features.json", features)
         write_json(self.path / "versions.json", about)
 
@@ -196,6 +221,17 @@ class RunFolder:
                 f'{self.path / "config.toml"} does not say level = "node" or "graph".'
             )
         return level, values
+
+    def read_reading(self) -> Mapping[str, Any] | None:
+        """How the input was read, as written by `begin`; None where the run does not say."""
+        if not self.started:
+            return None
+        reading = _load_toml(self.path / "config.toml").get("reading")
+        if not isinstance(reading, dict | None):
+            raise RunFolderError(
+                f"{self.path / 'config.toml'} is damaged: 'reading' must be a table."
+            )
+        return reading
 
     def read_json(self, name: str) -> dict[str, Any]:
         """The content of one of the folder's JSON files."""
