@@ -79,8 +79,8 @@ Schedule: TypeAlias = Annotated[
     Literal["none", "cosine"],
     Doc("learning rate: constant, or cosine down to 0 at the last epoch"),
 ]
-WarmupEpochs: TypeAlias = Annotated[
-    int, Range(0), Doc("epochs in which the learning rate grows linearly to its peak")
+WarmupRatio: TypeAlias = Annotated[
+    float, Range(0, 1), Doc("share of the epochs in which the learning rate grows to its peak")
 ]
 Patience: TypeAlias = Annotated[
     int | None,
@@ -110,7 +110,7 @@ class Settings:
     optimizer: Optimizer = "adam"
     weight_decay: WeightDecay = 0.0
     schedule: Schedule = "none"
-    warmup_epochs: WarmupEpochs = 0
+    warmup_ratio: WarmupRatio = 0.0
     patience: Patience = None
     degree_cap: Annotated[
         int, Range(1), Doc("graphs without features: one-hot degree, counted up to this")
@@ -143,12 +143,7 @@ class Settings:
         return {}
 
     def check_together(self, owner: str) -> None:
-        """Raise a `ConfigError` where settings contradict each other."""
-        if self.warmup_epochs > self.epochs > 0:
-            raise ConfigError(
-                f"warmup_epochs={self.warmup_epochs} of {owner} is larger than epochs="
-                f"{self.epochs}, so the learning rate would never reach lr. Use fewer."
-            )
+        """Raise a `ConfigError` where settings contradict each other; none do by default."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -45,8 +45,8 @@ def estimator_class(name: str, level: str) -> type[Estimator]:
 
 
 def method_names(level: str) -> list[str]:
-    """The names of the methods registered at a level, in the order of registration."""
-    return [name for name, registered in _ESTIMATORS if registered == level]
+    """The names of the methods registered at a level, sorted."""
+    return sorted(name for name, registered in _ESTIMATORS if registered == level)
 
 
 def load_estimator(
