@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphlatent.data.batches import Batch
 from graphlatent.errors import OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
-from graphlatent.methods.lagraph.model import LaGraphModel
+from graphlatent.methods.base import Method
+from graphlatent.nn.readout import readout
 from graphlatent.ops.sparse import to_dense
 
 SUFFIXES = (".parquet", ".npz", ".csv")
@@ -117,17 +118,20 @@ def check_embedding_path(path: Path, *, overwrite: bool) -> None:
 
 
 @torch.no_grad()
-def embed_nodes(model: LaGraphModel, batch: Batch, *, concat_input: bool = False) -> Tensor:
-    """The last layer's row of every node, [N, H]; with `concat_input` the features beside it, [N, H
-    + F].
-    """
+def node_rows(
+    method: Method[Any], model: nn.Module, batch: Batch, *, concat_input: bool = False
+) -> Tensor:
+    """The last layer's row of every node, [N, H]; with `concat_input` [N, H + F]."""
     model.eval()
-    hidden = model.encode(batch.x, batch.structure)[-1]
+    hidden = method.encode(model, batch)[-1]
     return torch.cat([hidden, to_dense(batch.x)], dim=1) if concat_input else hidden
 
 
 @torch.no_grad()
-def embed_graphs(model: LaGraphModel, batch: Batch) -> Tensor:
+def pooled_rows(
+    method: Method[Any], model: nn.Module, batch: Batch, *, pooling: str = "sum"
+) -> Tensor:
     """The pooled layers of every graph side by side, [B, layers * H]."""
     model.eval()
-    return model.pool(model.encode(batch.x, batch.structure), batch.graph_id, batch.num_graphs)
+    layers = method.encode(model, batch)
+    return readout(layers, batch.graph_id, num_graphs=batch.num_graphs, pooling=pooling)

@@ -13,13 +13,14 @@ import typer
 from typer.testing import CliRunner
 
 from commands import fails, run
+from graphlatent import GraphLaGraph, NodeLaGraph
 from graphlatent.cli.app import app
 from graphlatent.cli.models import estimator_for
 from graphlatent.cli.options import InputOptions, with_option_groups
 from graphlatent.data.readers.options import TableOptions, options_of_run
 from graphlatent.errors import ConfigError
-from graphlatent.estimator import GraphLaGraph, NodeLaGraph
-from graphlatent.io.runfolder import RunFolder, read_toml
+from graphlatent.io.config_file import read_config
+from graphlatent.io.runfolder import RunFolder
 from training_commands import FAST, train
 
 
@@ -68,7 +69,7 @@ def test_a_run_keeps_how_its_input_was_read(tables):
     assert options_of_run(RunFolder(tables / "run")) == expected
     assert "reading" not in json.loads((tables / "run" / "results.json").read_text())
     # It is no setting
-    assert read_toml(tables / "run" / "config.toml")[1]["epochs"] == 3
+    assert read_config(tables / "run" / "config.toml").settings["epochs"] == 3
     config = ["--config", tables / "run" / "config.toml", "--out", tables / "again"]
     assert run("train", tables / "edges.csv", *config)[0] == 0
     assert options_of_run(RunFolder(tables / "again")) == TableOptions()
@@ -82,7 +83,7 @@ def test_a_run_that_does_not_say_how_its_input_was_read(tables, reading):
     text = config.read_text().partition("[reading]")[0]
     config.write_text(f"{reading}\n{text}" if "[" not in reading else f"{text}{reading}\n")
     labels = ["--labels", tables / "nodes.csv", "--label", "kind", "--raw", tables / "nodes.csv"]
-    assert f"{config} is damaged" in fails("probe", tables / "run", *labels)
+    assert str(config) in fails("probe", tables / "run", *labels)
 
 
 def test_a_saved_model_was_read_in_no_particular_way(tmp_path):
@@ -95,8 +96,29 @@ def test_estimators_by_level_and_method():
     assert (estimator_for("node"), estimator_for("graph")) == (NodeLaGraph, GraphLaGraph)
     with pytest.raises(ConfigError, match=r"must be 'node' or 'graph'. Got 'edge'"):
         estimator_for("edge")
-    with pytest.raises(ConfigError, match=r"'method' parameter .* node level.*lagraph.*Got 'new'"):
+    with pytest.raises(ConfigError, match=r"There is no method 'new' at node level.*'lagraph'"):
         estimator_for("node", "new")
+
+
+def test_a_method_by_name(tables):
+    found = json.loads(train(tables, "--method", "dgi", "--json")[1])
+    assert (found["method"], found["level"]) == ("dgi", "node")
+    assert json.loads(run("info", tables / "run", "--json")[1])["method"] == "dgi"
+    (tables / "run" / "manifest.json").unlink()
+    resume = ["--out", tables / "run", "--resume", "--method", "lagraph"]
+    assert fails("train", tables / "edges.csv", *resume) == (
+        f"{tables / 'run'} is a run of method 'dgi'; --method lagraph does not fit. Leave --method"
+        " out, or use another --out."
+    )
+    # The file names its method, the command line goes before it
+    config = ["--config", tables / "run" / "config.toml"]
+    again = run("train", tables / "edges.csv", *config, "--out", tables / "again", "--json")
+    assert json.loads(again[1])["method"] == "dgi"
+    assert "alpha" in json.loads(run("settings", "--json")[1])
+    assert "alpha" not in json.loads(run("settings", "--method", "dgi", "--json")[1])
+    assert "no method 'new' at node level" in fails("settings", "--method", "new")
+    links = run("links", tables / "edges.csv", "--method", "dgi", *FAST, "--seeds", 1, "--json")
+    assert json.loads(links[1])["method"] == "dgi"
 
 
 def test_settings_of_a_graph_level_run_are_read_back(tables):

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from graphlatent.cli.models import load_estimator
 from graphlatent.cli.options import GraphInput, InputOptions
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, speaking
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.embedding import check_embedding_path
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.methods.registry import load_estimator
 
 
 def embed(

@@ -13,6 +13,7 @@ from graphlatent.cli.output import Debug, Json, Output, Quiet, speaking
 from graphlatent.config import describe
 from graphlatent.data.datasets import DATASETS, data_root, is_present
 from graphlatent.data.describe import describe_graph, find_problems
+from graphlatent.io.config_file import DEFAULT_METHOD
 from graphlatent.io.runfolder import RunFolder
 
 
@@ -41,13 +42,14 @@ def info(
 
 
 def _about_run(run: RunFolder) -> dict[str, Any]:
-    level, settings = run.read_settings()
+    config = run.read_config()
     about, history = run.read_json("versions.json"), run.read_history()
     facts: dict[str, Any] = {
-        "level": level,
+        "level": config.level,
+        "method": config.method,
         "complete": run.complete,
         "epochs_done": len(history),
-        "epochs_asked": settings.get("epochs"),
+        "epochs_asked": config.settings.get("epochs"),
     }
     if len(history):
         facts |= {"first_loss": history.loss[0], "last_loss": history.loss[-1]}
@@ -57,7 +59,7 @@ def _about_run(run: RunFolder) -> dict[str, Any]:
         "random_state": about.get("random_state"),
     }
     facts["features"] = run.read_json("features.json").get("kind")
-    facts["settings"] = settings
+    facts["settings"] = dict(config.settings)
     if run.complete:
         # A damaged folder is an error
         run.read_model()
@@ -86,15 +88,16 @@ def _show(output: Output, source: str, facts: dict[str, Any]) -> None:
 
 def settings(
     level: Annotated[str, typer.Option("--level", help="'node' or 'graph'.")] = "node",
+    method: Annotated[str, typer.Option("--method", help="Name of the method.")] = DEFAULT_METHOD,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """List every setting: the arguments of the estimators, the keys of TOML files and of --set."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
-        rows = describe(estimator_for(level))
+        rows = describe(estimator_for(level, method).settings_class)
         output.settings(
-            f"settings of level '{level}'",
+            f"settings of method '{method}' at {level} level",
             [[name, str(default), doc, allowed] for name, allowed, default, doc in rows],
         )
         output.result(

@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 
 from graphlatent._version import __version__
-from graphlatent.cli.models import estimator_for, make_estimator
+from graphlatent.cli.models import estimator_for, make_estimator, settings_in_file
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, speaking
 from graphlatent.cli.scores import print_scores
 from graphlatent.config import to_mapping
 from graphlatent.data.describe import describe_graph
 from graphlatent.errors import ConfigError
-from graphlatent.estimator import LaGraphEstimator
+from graphlatent.estimator import Estimator
 from graphlatent.io.atomic import refuse_unwritable, write_json
-from graphlatent.io.runfolder import read_toml
+from graphlatent.io.config_file import DEFAULT_METHOD
 from graphlatent.probes.evaluation.links import LinkPlan, evaluate_links
 
 
@@ -25,6 +25,9 @@ def links(
     source: GraphInput,
     reading: InputOptions,
     settings: SettingsOptions,
+    method: Annotated[
+        str | None, typer.Option("--method", help=f"Name of the method ({DEFAULT_METHOD}).")
+    ] = None,
     val: Annotated[
         float, typer.Option("--val", help="Share of the edges to choose how pairs are scored on.")
     ] = 0.05,
@@ -51,7 +54,7 @@ def links(
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
-        estimator = _estimator(settings)
+        estimator = _estimator(settings, method)
         estimator.set_params(progress=not quiet and not as_json)
         # Wrong settings fail here, before a large file is read
         resolved = estimator._resolved()
@@ -68,6 +71,7 @@ def links(
         result = {
             "version": __version__,
             "input": {"source": source, **describe_graph(graph)},
+            "method": type(estimator).method.name,
             "settings": to_mapping(resolved),
             "seeds": list(plan.seeds),
             "val": val,
@@ -90,11 +94,11 @@ def links(
             output.say(f"All scores and choices: {out}")
 
 
-def _estimator(settings: SettingsOptions) -> LaGraphEstimator:
-    level, values = (None, {}) if settings.config is None else read_toml(settings.config)
-    if level not in (None, "node"):
+def _estimator(settings: SettingsOptions, method: str | None) -> Estimator:
+    config = settings_in_file(settings)
+    if config.level not in (None, "node"):
         raise ConfigError(
-            f"{settings.config} has settings of {level} level. Links join nodes: give settings of"
-            " node level."
+            f"{settings.config} has settings of {config.level} level. Links join nodes: give"
+            " settings of node level."
         )
-    return make_estimator(estimator_for("node"), values, settings)
+    return make_estimator(estimator_for("node", method or config.method), config.settings, settings)

@@ -13,15 +13,21 @@ from typing import Annotated, Any
 
 import typer
 
-from graphlatent.cli.models import estimator_for, make_estimator
+from graphlatent.cli.models import (
+    ModelOptions,
+    estimator_for,
+    make_estimator,
+    settings_in_file,
+)
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
 from graphlatent.data.datasets import find_dataset
 from graphlatent.data.describe import describe_graph
 from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
-from graphlatent.estimator import LaGraphEstimator
+from graphlatent.estimator import Estimator
 from graphlatent.io.atomic import refuse_existing, write_json
-from graphlatent.io.runfolder import RunFolder, read_toml
+from graphlatent.io.config_file import RunConfig
+from graphlatent.io.runfolder import RunFolder
 from graphlatent.training.loop import Hooks
 from graphlatent.training.progress import training_bar
 
@@ -29,12 +35,9 @@ from graphlatent.training.progress import training_bar
 def train(
     source: GraphInput,
     out: Annotated[Path, typer.Option("--out", help="The run folder to write.")],
+    model: ModelOptions,
     reading: InputOptions,
     settings: SettingsOptions,
-    level: Annotated[
-        str | None,
-        typer.Option("--level", help="'node' or 'graph': what gets an embedding (node)."),
-    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")
     ] = False,
@@ -54,7 +57,7 @@ def train(
             _check_resumable(run)
         else:
             _check_free(run, overwrite=overwrite)
-        estimator = _estimator(run, source, level, settings, resume=resume)
+        estimator = _estimator(run, source, model, settings, resume=resume)
         estimator.set_params(progress=not quiet and not as_json)
         # Wrong settings fail here, before a large file is read
         estimator._resolved()
@@ -80,28 +83,38 @@ def train(
 
 
 def _estimator(
-    run: RunFolder, source: str, level: str | None, settings: SettingsOptions, *, resume: bool
-) -> LaGraphEstimator:
-    values: dict[str, Any] = {}
+    run: RunFolder,
+    source: str,
+    model: ModelOptions,
+    settings: SettingsOptions,
+    *,
+    resume: bool,
+) -> Estimator:
+    config = settings_in_file(settings)
+    level, method, values = config.level, config.method, config.settings
     if resume:
-        level, values = _agreeing_level(run, level)
-    if settings.config is not None:
-        config_level, values = read_toml(settings.config)
-        level = level or config_level
-    if level is None:
+        before = run.read_config()
+        level, method = _agreeing(run, before, model)
+        values = before.settings if settings.config is None else values
+    if level is None and model.level is None:
         known = None if Path(source).exists() else find_dataset(source)
         level = known.level if known else "node"
-    return make_estimator(estimator_for(level), values, settings)
+    cls = estimator_for(model.level or str(level), model.method or method)
+    return make_estimator(cls, values, settings)
 
 
-def _agreeing_level(run: RunFolder, level: str | None) -> tuple[str, dict[str, Any]]:
-    old, values = run.read_settings()
-    if level is not None and level != old:
-        raise ConfigError(
-            f"{run.path} is a {old}-level run; --level {level} does not fit. Leave --level out, or"
-            " use another --out."
-        )
-    return old, values
+def _agreeing(run: RunFolder, before: RunConfig, model: ModelOptions) -> tuple[str, str]:
+    """Level and method of a run that is resumed. Raises where other ones were asked for."""
+    for name, old, new in (
+        ("level", before.level, model.level),
+        ("method", before.method, model.method),
+    ):
+        if new is not None and new != old:
+            raise ConfigError(
+                f"{run.path} is a run of {name} '{old}'; --{name} {new} does not fit. Leave"
+                f" --{name} out, or use another --out."
+            )
+    return str(before.level), before.method
 
 
 def _check_free(run: RunFolder, *, overwrite: bool) -> None:
@@ -161,7 +174,7 @@ def _interruptible() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _summary(about: dict[str, Any], estimator: LaGraphEstimator) -> str:
+def _summary(about: dict[str, Any], estimator: Estimator) -> str:
     graphs = "1 graph" if about["graphs"] == 1 else f"{about['graphs']:,} graphs"
     return (
         f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} directed edges, features:"
@@ -170,7 +183,7 @@ def _summary(about: dict[str, Any], estimator: LaGraphEstimator) -> str:
 
 
 def _result(
-    estimator: LaGraphEstimator,
+    estimator: Estimator,
     *,
     about: dict[str, Any],
     seconds: float,
@@ -179,11 +192,11 @@ def _result(
     history = estimator.history_
     return {
         "level": estimator.level,
+        "method": estimator.method.name,
         "input": about,
         "epochs": len(history),
         "loss": history.loss[-1] if len(history) else None,
-        "reconstruction": history.reconstruction[-1] if len(history) else None,
-        "invariance": history.invariance[-1] if len(history) else None,
+        **{name: column[-1] if column else None for name, column in history.terms.items()},
         "embedding_dim": estimator.embedding_dim_,
         "seconds": round(seconds, 3),
         "run": str(out),

@@ -127,11 +127,9 @@ def options_of_run(run: RunFolder) -> TableOptions:
     Raises:
         RunFolderError: where the run's config.toml holds something else in their place.
     """
-    reading = run.read_reading()
-    if reading is None:
-        return TableOptions()
+    reading = run.read_config().reading if run.started else {}
     try:
-        return TableOptions.from_dict(reading)
+        return TableOptions.from_dict(reading) if reading else TableOptions()
     except InputError as error:
         raise RunFolderError(
             f"{run.path / 'config.toml'} is damaged. {error} Copy the file again, or train again."

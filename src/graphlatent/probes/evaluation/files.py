@@ -197,7 +197,7 @@ def _encoding_of_run(run: RunFolder) -> tuple[tuple[ColumnSpec, ...], bool]:
     """
     if not run.started:
         return (), False
-    _, settings = run.read_settings()
+    settings = run.read_config().settings
     spec = FeatureSpec.from_dict(run.read_json("features.json"))
     return spec.columns, bool(settings.get("standardize", True))
 

@@ -11,7 +11,7 @@ from typing import Any
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import ConfigError
-from graphlatent.estimator import LaGraphEstimator
+from graphlatent.estimator import Estimator
 from graphlatent.probes.evaluation.comparison import (
     EMBEDDINGS,
     RAW_FEATURES,
@@ -58,7 +58,7 @@ class LinkPlan:
         }
 
 
-def evaluate_links(estimator: LaGraphEstimator, splits: dict[int, LinkSplit]) -> Comparison:
+def evaluate_links(estimator: Estimator, splits: dict[int, LinkSplit]) -> Comparison:
     """AUC and average precision of the held-out edges, one score per seed.
 
     Args:
@@ -69,9 +69,7 @@ def evaluate_links(estimator: LaGraphEstimator, splits: dict[int, LinkSplit]) ->
     return Comparison({name: _by_metric([each[name] for each in found]) for name in found[0]})
 
 
-def _representations(
-    estimator: LaGraphEstimator, split: LinkSplit, seed: int
-) -> dict[str, LinkResult]:
+def _representations(estimator: Estimator, split: LinkSplit, seed: int) -> dict[str, LinkResult]:
     """The result of every representation, all computed from the edges that the split keeps."""
     trained = type(estimator)(**{**estimator.get_params(), "random_state": seed})
     untrained = type(estimator)(**{**trained.get_params(), "epochs": 0, "progress": False})
