@@ -116,4 +116,9 @@ class TestSignals:
             pass
         assert process.wait() == 0
         text = shown.decode(errors="replace")
-        assert "training" in text and "rec " in text and "inv " in text and "1500/1500" in text
+        assert (
+            "training" in text
+            and "reconstruction " in text
+            and "invariance " in text
+            and "1500/1500" in text
+        )
