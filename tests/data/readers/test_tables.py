@@ -393,7 +393,7 @@ EDGES, NODES = {"source": [1], "target": [2]}, {"id": [1, 2]}
             {"id": [1, 2, 1]},
             {},
             (
-                r"nodes: every node must stand there once. Id 1 stands there again in row 2 \(from"
+                r"nodes: every node must have one row. Id 1 has another in row 2 \(from"
                 r" 0\) \(1"
             ),
         ),
@@ -538,7 +538,7 @@ def test_the_line_of_a_text_file_is_named(tmp_path):
         (
             "e.csv",
             b"source,source\n1,2\n",
-            r"columns must have different names. \['source'\] stand there more than once",
+            r"columns must have different names. \['source'\] occur more than once",
         ),
         ("e.parquet", b"not parquet at all", "cannot be read as Parquet. The reader says: "),
         ("e.parquet", b"", "cannot be read as Parquet"),

@@ -53,7 +53,7 @@ class LoadedTable:
         return int(self.data.num_rows)
 
     def place(self, row: int) -> str:
-        """Row `row` (from 0) in words that fit the kind of table."""
+        """Row `row` (from 0) as a message names it."""
         return (
             f"row {row + 1} (line {row + 2} with the header)"
             if self.from_text
@@ -122,7 +122,7 @@ def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> L
     twice = sorted({c for c in table.columns if table.columns.count(c) > 1})
     if twice:
         raise InputError(
-            f"{table.name}: columns must have different names. {twice} stand there more than once."
+            f"{table.name}: columns must have different names. {twice} occur more than once."
         )
     return table
 
@@ -139,7 +139,8 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
         column, kind = column.cast(pa.string()), pa.string()
     if pa.types.is_decimal(kind):
         column, kind = column.cast(pa.float64()), pa.float64()
-    if pa.types.is_string(kind) and table.from_text:  # an empty cell is a missing value
+    # In a text file an empty cell is a missing value
+    if pa.types.is_string(kind) and table.from_text:
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     usable = (
         pa.types.is_integer,

@@ -162,7 +162,7 @@ def unused_edge_columns(
 
 
 def stack_labels(columns: Sequence[Array]) -> Array | None:
-    """None, the labels of one column [N], or of several side by side [N, K]."""
+    """The labels of one column [N], of several as columns of a matrix [N, K], or None."""
     if len(columns) < 2:
         return columns[0] if columns else None
     numeric = all(column.dtype.kind in "biuf" for column in columns)

@@ -39,13 +39,13 @@ ACCEPTED = (
 
 @dataclass(frozen=True, eq=False)
 class _Request:
-    """What the user said besides the graph."""
+    """What the user gave besides the graph."""
 
     nodes: Any
     options: TableOptions
 
     def refuse(self, kind: str) -> None:
-        """Raise where something was said that means nothing for graphs of this kind."""
+        """Raise where something was given that means nothing for graphs of this kind."""
         if self.nodes is not None:
             raise InputError(
                 f"'nodes' is the node table that goes with an edge table; {kind} brings its own"
@@ -136,15 +136,15 @@ def _merged(
     node_attributes: Sequence[str] | None,
     weight: str | None,
 ) -> TableOptions:
-    """The options, with what was said by arguments of their own in its place."""
+    """The options, with those given as arguments of their own in their place."""
     if isinstance(node_attributes, str):
         raise InputError(
             f"node_attributes must be a list of names. Got the text {node_attributes!r}; write"
             f" [{node_attributes!r}]."
         )
     given = {"label": label, "features": node_attributes, "weight": weight}
-    said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    return replace(options or TableOptions(), **said)
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return replace(options or TableOptions(), **chosen)
 
 
 def _is_dataset_name(source: object) -> bool:
@@ -155,9 +155,7 @@ def _is_dataset_name(source: object) -> bool:
 
 
 def _is_graph_object(value: object) -> bool:
-    return (
-        isinstance(value, GraphData) or isinstance(value, Data | HeteroData) or is_networkx(value)
-    )
+    return isinstance(value, GraphData | Data | HeteroData) or is_networkx(value)
 
 
 def _is_several(source: Any) -> bool:

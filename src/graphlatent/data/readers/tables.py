@@ -31,7 +31,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class _Numbered:
-    """The graphs of the tables side by side, nodes and edges numbered.
+    """The graphs of the tables in one index space, nodes and edges numbered.
 
     Args:
         end: source and target of each edge, as positions in 0..N-1, int64 [2, E].
@@ -238,9 +238,9 @@ def _check_once(
     if len(again):
         first = int(again.min())
         raise InputError(
-            f"{nodes.name}: every node must stand there once. Id {shown(node_id[first])} stands"
-            f" there again in {nodes.place(first)} ({len(again)} such row(s)). Drop them; where"
-            " they belong to several graphs, name the graph in a column 'graph'."
+            f"{nodes.name}: every node must have one row. Id {shown(node_id[first])} has another in"
+            f" {nodes.place(first)} ({len(again)} such row(s)). Drop them; where they belong to"
+            " several graphs, name the graph in a column 'graph'."
         )
 
 
