@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from graphlatent.cli.output import Output
-from graphlatent.probes.evaluation.comparison import Comparison
+from graphlatent.probes.evaluation.comparison import ProbeComparison
 from graphlatent.probes.results import Summary
 
 _COLUMNS = ["probe", "mean", "std over\nsplits", "std over\nseeds", "95 % interval", "n"]
 
 
-def print_scores(output: Output, title: str, comparison: Comparison) -> None:
+def print_scores(output: Output, title: str, comparison: ProbeComparison) -> None:
     """Print a table of the summaries, in per cent."""
     lines = [
         [

@@ -10,7 +10,12 @@ import pytest
 from graphlatent.data.splits import random_splits
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe
-from graphlatent.probes.evaluation.comparison import EMBEDDINGS, RAW_FEATURES, UNTRAINED, Comparison
+from graphlatent.probes.evaluation.comparison import (
+    EMBEDDINGS,
+    RAW_FEATURES,
+    UNTRAINED,
+    ProbeComparison,
+)
 from graphlatent.probes.evaluation.evaluate import ALL_ZEROS, evaluate, split_notes
 from graphlatent.probes.evaluation.labels import ProbeLabels
 from graphlatent.probes.evaluation.plan import evaluation_plan
@@ -128,7 +133,7 @@ def test_summaries_and_paired_differences(rows):
     summaries = found.summaries()
     assert summaries[EMBEDDINGS]["accuracy"] == summarize(ours)
     assert summaries["difference"]["accuracy"] == paired(ours, theirs)
-    both = Comparison({**found.results, UNTRAINED: found.results[RAW_FEATURES]}).summaries()
+    both = ProbeComparison({**found.results, UNTRAINED: found.results[RAW_FEATURES]}).summaries()
     assert list(both)[-2:] == [f"minus {RAW_FEATURES}", f"minus {UNTRAINED}"]
 
 

@@ -17,7 +17,7 @@ _BASELINES = (RAW_FEATURES, UNTRAINED)
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class ProbeComparison:
     """Results of embeddings and of the baselines beside them.
 
     Args:

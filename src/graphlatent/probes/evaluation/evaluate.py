@@ -11,9 +11,9 @@ import numpy as np
 from graphlatent.data.splits import Split
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe
-from graphlatent.probes.evaluation.comparison import Comparison, MetricResults, by_metric
+from graphlatent.probes.evaluation.comparison import MetricResults, ProbeComparison, by_metric
 from graphlatent.probes.evaluation.labels import ProbeLabels
-from graphlatent.probes.evaluation.plan import NESTED, SEARCHES, EvaluationPlan
+from graphlatent.probes.evaluation.plan import NESTED_KINDS, SEARCHES, EvaluationPlan
 from graphlatent.probes.knn import knn_probe
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.protocol import Answer, Protocol
@@ -32,7 +32,7 @@ def evaluate(
     plan: EvaluationPlan,
     *,
     splits: Sequence[tuple[Split, ...]] | None = None,
-) -> Comparison:
+) -> ProbeComparison:
     """The plan's probe of every representation, all on the same splits.
 
     Args:
@@ -50,7 +50,7 @@ def evaluate(
     """
     splits = plan.splits(labels) if splits is None else splits
     if plan.is_search:
-        return Comparison(
+        return ProbeComparison(
             {name: _search(rows, labels.values, plan) for name, rows in representations.items()}
         )
     results: dict[str, MetricResults] = {
@@ -61,7 +61,7 @@ def evaluate(
     }
     if labels.multilabel:
         results[ALL_ZEROS] = by_metric([_all_zeros(labels.values, each) for each in splits])
-    return Comparison(results)
+    return ProbeComparison(results)
 
 
 def split_notes(
@@ -96,7 +96,7 @@ def _probe(
     rows: Any, labels: Array, plan: EvaluationPlan, splits: tuple[Split, ...], seed: int
 ) -> ProbeResult:
     """The result of one seed."""
-    if plan.kind in NESTED:
+    if plan.kind in NESTED_KINDS:
         kernel = "rbf" if plan.kind == "rbf" else "linear"
         return svm_probe(rows, labels, kernel=kernel, num_folds=plan.num_folds or 10, seed=seed)
     # As cross-validation does: fitted once more on all but the test fold

@@ -16,7 +16,7 @@ from graphlatent.probes.evaluation.comparison import (
     EMBEDDINGS,
     RAW_FEATURES,
     UNTRAINED,
-    Comparison,
+    ProbeComparison,
 )
 from graphlatent.probes.links import LinkResult, LinkSplit, hold_out_edges, link_probe
 from graphlatent.probes.results import ProbeResult
@@ -58,7 +58,7 @@ class LinkPlan:
         }
 
 
-def evaluate_links(estimator: Estimator, splits: dict[int, LinkSplit]) -> Comparison:
+def evaluate_links(estimator: Estimator, splits: dict[int, LinkSplit]) -> ProbeComparison:
     """AUC and average precision of the held-out edges, one score per seed.
 
     Args:
@@ -66,7 +66,7 @@ def evaluate_links(estimator: Estimator, splits: dict[int, LinkSplit]) -> Compar
         splits: by seed.
     """
     found = [_representations(estimator, split, seed) for seed, split in splits.items()]
-    return Comparison({name: _by_metric([each[name] for each in found]) for name in found[0]})
+    return ProbeComparison({name: _by_metric([each[name] for each in found]) for name in found[0]})
 
 
 def _representations(estimator: Estimator, split: LinkSplit, seed: int) -> dict[str, LinkResult]:

@@ -20,7 +20,7 @@ SEARCHES = {
     "communities": "overlapping k-means",
 }
 # Kinds that draw folds of their own and choose settings in inner folds
-NESTED = ("svm", "rbf")
+NESTED_KINDS = ("svm", "rbf")
 _MULTILABEL = ("linear", "knn", "communities")
 
 
@@ -134,7 +134,7 @@ def evaluation_plan(
     reason = ""
     if kind in SEARCHES:
         meaningless, reason = tuple(given), "there are no training rows"
-    elif kind in NESTED:
+    elif kind in NESTED_KINDS:
         meaningless, reason = ("splits", "train", "val"), "settings are chosen in inner folds"
     elif folds is not None:
         meaningless, reason = ("splits", "train"), "every row is tested once and trains otherwise"
@@ -147,6 +147,6 @@ def evaluation_plan(
         num_splits=splits or 20,
         train_ratio=0.1 if train is None else train,
         val_ratio=0.1 if val is None else val,
-        num_folds=10 if kind in NESTED and folds is None else folds,
+        num_folds=10 if kind in NESTED_KINDS and folds is None else folds,
         num_seeds=seeds or (5 if kind in SEARCHES else 1),
     )
