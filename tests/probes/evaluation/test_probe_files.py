@@ -156,6 +156,14 @@ def test_raw_features_are_encoded_as_the_run_encoded_them(tmp_path, standardize)
     np.testing.assert_array_equal(alone, table)
 
 
+def test_raw_features_are_row_normalised_as_the_run_did(tmp_path):
+    choice = ("--label", "team", "--set", "standardize=false", "--set", "row_normalize=true")
+    train_run(tmp_path, "--nodes", tmp_path / "nodes.csv", *choice)
+    table = np.stack([np.arange(40) % 7, 31 * np.arange(40) % 23], axis=1)[1:]
+    raw = raw_task(tmp_path).representations["raw features"][1:]
+    np.testing.assert_allclose(raw, table / table.sum(1, keepdims=True), rtol=1e-6)
+
+
 def test_raw_features_of_a_run_without_columns_follow_its_settings(tmp_path):
     train_run(tmp_path, "--set", "standardize=false")
     nodes = pd.read_csv(tmp_path / "nodes.csv").drop(columns="team")

@@ -27,7 +27,7 @@ from graphlatent.data.readers.options import options_of_run
 from graphlatent.embedding import SUFFIXES
 from graphlatent.errors import InputError
 from graphlatent.io.runfolder import RunFolder
-from graphlatent.ops.sparse import SparseMatrix
+from graphlatent.ops.sparse import SparseMatrix, row_normalized
 from graphlatent.probes.evaluation.comparison import EMBEDDINGS, RAW_FEATURES
 from graphlatent.probes.evaluation.labels import (
     ProbeLabels,
@@ -172,41 +172,60 @@ def raw_features_of_table(
     Raises:
         InputError: where a column is missing, or is the label under another name.
     """
-    specs, standardize = _encoding_of_run(run)
+    encoding = _encoding_of_run(run)
     table = read_feature_columns(
         path,
         drop=(*labels.names, *options_of_run(run).labels),
-        features=[spec.name for spec in specs] or None,
+        features=[spec.name for spec in encoding.columns] or None,
         id_column=id_column,
         rows=rows,
     )
     columns = table.joined_to(rows)
     for name, values in columns.items():
         refuse_label_as_feature(values, labels, name=name, where=table.where)
-    specs = specs or tuple(
-        fit_column(name, values, standardize=standardize) for name, values in columns.items()
+    specs = encoding.columns or tuple(
+        fit_column(name, values, standardize=encoding.standardize)
+        for name, values in columns.items()
     )
     encoded = encode_columns(specs, columns)
+    if encoding.row_normalize:
+        encoded = row_normalized(encoded)
     numbers = encoded.to_scipy() if isinstance(encoded, SparseMatrix) else encoded.numpy()
     return numbers, list(columns)
 
 
-def _encoding_of_run(run: RunFolder) -> tuple[tuple[ColumnSpec, ...], bool]:
-    """How a run encodes columns, () where its features are no columns, and whether it standardises
-    numbers.
+@dataclass(frozen=True)
+class _Encoding:
+    """How a run encodes the columns of a node table.
+
+    Args:
+        columns: those of the run; () where its features are no columns, or there is no run.
+        standardize: whether numbers are standardised.
+        row_normalize: whether rows are divided by the sum of their absolute values.
     """
+
+    columns: tuple[ColumnSpec, ...] = ()
+    standardize: bool = False
+    row_normalize: bool = False
+
+
+def _encoding_of_run(run: RunFolder) -> _Encoding:
     if not run.started:
-        return (), False
+        return _Encoding()
     settings = run.read_config().settings
     spec = FeatureSpec.from_dict(run.read_json("features.json"))
-    return spec.columns, bool(settings.get("standardize", True))
+    return _Encoding(
+        spec.columns,
+        standardize=bool(settings.get("standardize", True)),
+        row_normalize=bool(settings.get("row_normalize", False)),
+    )
 
 
 def refuse_features_of_run(run: RunFolder, names: Sequence[str]) -> None:
     """Raise an `InputError` where a label to be probed was a feature of the run."""
-    specs, _ = _encoding_of_run(run)
+    features = [spec.name for spec in _encoding_of_run(run).columns]
     for name in names:
-        if name in [spec.name for spec in specs]:
+        if name in features:
             raise InputError(
                 f"The column '{name}' was a feature of the run {run.path}, so its embeddings have"
                 " seen what is to be probed and the score would say nothing. Train again with"

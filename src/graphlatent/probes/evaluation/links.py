@@ -12,6 +12,7 @@ from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import ConfigError
 from graphlatent.estimator import Estimator
+from graphlatent.ops.sparse import row_normalized
 from graphlatent.probes.evaluation.comparison import (
     EMBEDDINGS,
     RAW_FEATURES,
@@ -73,16 +74,22 @@ def _representations(estimator: Estimator, split: LinkSplit, seed: int) -> dict[
     """The result of every representation, all computed from the edges that the split keeps."""
     trained = type(estimator)(**{**estimator.get_params(), "random_state": seed})
     untrained = type(estimator)(**{**trained.get_params(), "epochs": 0, "progress": False})
-    spec = fit_features(
-        split.graph, degree_cap=estimator.degree_cap, standardize=estimator.standardize
-    )
     rows: dict[str, Any] = {
         EMBEDDINGS: trained.fit_transform(split.graph),
         UNTRAINED: untrained.fit_transform(split.graph),
-        # What the encoder is given; of nodes without features, their degrees in the kept edges
-        RAW_FEATURES: raw_features(encode_features(spec, split.graph), level="node"),
+        RAW_FEATURES: raw_features(_encoder_input(estimator, split.graph), level="node"),
     }
     return {name: link_probe(each, split, seed=seed) for name, each in rows.items()}
+
+
+def _encoder_input(estimator: Estimator, graph: GraphData) -> GraphData:
+    """The graph with the features that the encoder is given; of nodes without features, their
+    degrees in the kept edges.
+    """
+    spec = fit_features(graph, degree_cap=estimator.degree_cap, standardize=estimator.standardize)
+    graph = encode_features(spec, graph)
+    assert graph.x is not None
+    return graph.with_features(row_normalized(graph.x)) if estimator.row_normalize else graph
 
 
 def _by_metric(results: list[LinkResult]) -> dict[str, list[ProbeResult]]:
