@@ -151,7 +151,8 @@ def test_from_a_csv_graph_to_a_score(tmp_path):
         *FEW,
     ]
     result = told(tmp_path / "run", *options)
-    assert result["notes"] == ["raw features: 2 column(s): age, city"]  # those the run learnt from
+    # Those that the run learnt from
+    assert result["notes"] == ["raw features: 2 column(s): age, city"]
     assert set(result["summary"]) == {"embeddings", "raw features", "difference"}
     whole = told(tmp_path / "run" / "embeddings.parquet", *options)
     # A file does not know; the label is never one

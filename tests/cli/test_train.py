@@ -16,12 +16,13 @@ def test_from_csv_to_embeddings_keyed_by_the_users_ids(tables):
     code, out, err = train(tables)
     assert code == 0, err
     assert "Trained 3 epochs" in out and "40 embeddings of width 8" in out
-    assert err.count("read in both directions") == 1  # said once
+    assert err.count("read in both directions") == 1
     frame = pd.read_parquet(tables / "run" / "embeddings.parquet")
     assert list(frame["id"]) == [f"user {i:02d}" for i in range(40)]
     assert frame.shape == (40, 9)
     results = json.loads((tables / "run" / "results.json").read_text())
-    assert results["input"]["features"] == "2 column(s): age, city"  # the label is no feature
+    # The label is no feature
+    assert results["input"]["features"] == "2 column(s): age, city"
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".npz", ".csv"])
