@@ -49,7 +49,13 @@ def imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     found = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
     found |= {alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names}
-    return found
+    from_package = [
+        f"graphlatent.{alias.name}"
+        for n in ast.walk(tree)
+        if isinstance(n, ast.ImportFrom) and n.module == "graphlatent"
+        for alias in n.names
+    ]
+    return (found - {"graphlatent"} if from_package else found) | set(from_package)
 
 
 def module_of(path: Path) -> str:
