@@ -79,8 +79,8 @@ Schedule: TypeAlias = Annotated[
     Literal["none", "cosine"],
     Doc("learning rate: constant, or cosine down to 0 at the last epoch"),
 ]
-WarmupEpochs: TypeAlias = Annotated[
-    int, Range(0), Doc("epochs in which the learning rate grows linearly to its peak")
+WarmupRatio: TypeAlias = Annotated[
+    float, Range(0, 1), Doc("share of the epochs in which the learning rate grows to its peak")
 ]
 Patience: TypeAlias = Annotated[
     int | None,
@@ -89,6 +89,9 @@ Patience: TypeAlias = Annotated[
 ]
 
 
+RowNormalize: TypeAlias = Annotated[
+    bool, Doc("divide the features of each node by the sum of their absolute values")
+]
 Float32Precision: TypeAlias = Annotated[
     Literal["fp32", "tf32"], Doc("products on a GPU: full float32, or TF32; on a CPU always fp32")
 ]
@@ -110,14 +113,15 @@ class Settings:
     optimizer: Optimizer = "adam"
     weight_decay: WeightDecay = 0.0
     schedule: Schedule = "none"
-    warmup_epochs: WarmupEpochs = 0
+    warmup_ratio: WarmupRatio = 0.0
     patience: Patience = None
     degree_cap: Annotated[
         int, Range(1), Doc("graphs without features: one-hot degree, counted up to this")
     ] = 128
     standardize: Annotated[
-        bool, Doc("numeric table columns to mean 0, variance 1, fixed at fit time")
+        bool, Doc("numeric table columns, unless only 0 and 1, to mean 0, variance 1 at fit time")
     ] = True
+    row_normalize: RowNormalize = False
     symmetrize: Annotated[bool, Doc("read every edge in both directions")] = True
     device: Annotated[
         str, Doc("'auto' (a GPU where there is one), 'cpu', 'cuda', 'cuda:1' ...")
@@ -143,12 +147,7 @@ class Settings:
         return {}
 
     def check_together(self, owner: str) -> None:
-        """Raise a `ConfigError` where settings contradict each other."""
-        if self.warmup_epochs > self.epochs > 0:
-            raise ConfigError(
-                f"warmup_epochs={self.warmup_epochs} of {owner} is larger than epochs="
-                f"{self.epochs}, so the learning rate would never reach lr. Use fewer."
-            )
+        """Raise a `ConfigError` where settings contradict each other; none do by default."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

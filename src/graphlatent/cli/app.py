@@ -13,6 +13,7 @@ from graphlatent.cli.demo import demo
 from graphlatent.cli.embed import embed
 from graphlatent.cli.info import info, list_data, settings
 from graphlatent.cli.links import links
+from graphlatent.cli.options import with_option_groups
 from graphlatent.cli.probe import probe
 from graphlatent.cli.train import train
 
@@ -35,7 +36,7 @@ bench.command("fill")(fill)
 bench.command("compact")(compact_records)
 app.add_typer(bench, name="bench")
 for command in (demo, train, embed, probe, links, info, settings):
-    app.command()(command)
+    app.command()(with_option_groups(command))
 
 
 def _version(asked: bool) -> None:

@@ -278,10 +278,10 @@ class Training:
 def learning_rate(settings: Settings, epoch: int) -> float:
     """The learning rate of an epoch, counted from 0.
 
-    With a warm-up it grows linearly from 0 in the first `warmup_epochs`; with the cosine schedule
-    it then falls to 0 at the last epoch.
+    With a warm-up it grows linearly from 0; with the cosine schedule it then falls to 0 after the
+    last epoch.
     """
-    warmup = settings.warmup_epochs
+    warmup = round(settings.warmup_ratio * settings.epochs)
     if epoch < warmup:
         return settings.lr * epoch / warmup
     if settings.schedule == "none":

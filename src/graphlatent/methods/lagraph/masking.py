@@ -14,7 +14,7 @@ from torch import Tensor
 
 from graphlatent.data.batches import Batch, ranges
 from graphlatent.methods.lagraph.settings import LaGraphSettings
-from graphlatent.ops.sparse import PatchedRows, replace_rows
+from graphlatent.ops.feature_views import PatchedRows, replace_rows
 
 
 @dataclass(frozen=True, eq=False)

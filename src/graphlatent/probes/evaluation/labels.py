@@ -1,7 +1,7 @@
-"""What a column of labels means: classes, or with several columns of 0 and 1 a table of labels.
+"""What columns of labels mean to a probe: classes, or with several columns a 0/1 matrix of labels.
 
-Rows without a label are left out. Columns that hold no classes (measurements, names of rows) are
-refused. Legend: M rows, K labels.
+Rows without a label are left out. Columns that hold no classes (measurements, ids) are refused.
+Legend: M rows, K labels.
 """
 
 from __future__ import annotations
@@ -16,91 +16,90 @@ from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-_FEW = 10  # different broken numbers that may still be classes, such as marks in steps of a half
-_MANY = 20  # different values that are too many where they are most of the rows
+# Numbers that are not whole may be classes, such as marks in steps of a half, if they are this few
+_MAX_FRACTIONAL_CLASSES = 10
+# More distinct values than this are no classes where they are most of the rows
+_MAX_MOSTLY_DISTINCT = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
-    """What is to be predicted.
+class ProbeLabels:
+    """What a probe predicts.
 
     Args:
-        values: one class per kept row, or a 0/1 table [kept, K].
-        kept: row numbers that have a label.
+        values: one class per labelled row, or a 0/1 matrix [labelled rows, K].
+        rows: numbers of the rows that have a label.
         names: the label columns.
     """
 
     values: Array
-    kept: Array
+    rows: Array
     names: tuple[str, ...]
 
     @property
-    def several(self) -> bool:
-        """Whether it is a table of labels."""
+    def multilabel(self) -> bool:
+        """Whether a row may have several labels, so that `values` is a matrix."""
         return self.values.ndim == 2
 
     @property
-    def sizes(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         """How many rows each class, or each label, has."""
-        if self.several:
+        if self.multilabel:
             return dict(zip(self.names, self.values.sum(0).tolist(), strict=True))
         classes, counts = np.unique(self.values, return_counts=True)
         return {str(name): int(count) for name, count in zip(classes, counts, strict=True)}
 
 
-def as_target(columns: Mapping[str, Array], *, where: str) -> Target:
-    """The classes of one column, or the 0/1 table of several.
+def probe_labels(columns: Mapping[str, Array], *, where: str) -> ProbeLabels:
+    """The classes in one column, or the 0/1 matrix of several.
 
     Args:
         columns: values by name, each [M]; None or NaN where a label is missing.
         where: the table, for messages.
 
     Raises:
-        InputError: where a column holds no classes, several do not hold 0 and 1, or there is
-            nothing to tell apart.
+        InputError: where a column holds no classes, several do not hold 0 and 1, or there is only
+            one class.
     """
     missing = np.any([_missing(values) for values in columns.values()], axis=0)
-    kept = np.flatnonzero(~missing)
-    if len(kept) == 0:
+    rows = np.flatnonzero(~missing)
+    if len(rows) == 0:
         raise InputError(f"{where}: no row has a label in {_listed(columns)}.")
     names = tuple(columns)
     if len(columns) > 1:
-        return Target(
-            np.stack([_zeros_and_ones(columns[name][kept], name, where) for name in names], axis=1),
-            kept,
-            names,
-        )
+        binary = [_zeros_and_ones(columns[name][rows], name, where) for name in names]
+        return ProbeLabels(np.stack(binary, axis=1), rows, names)
     (name,) = names
-    return Target(_classes(columns[name][kept], name, where), kept, names)
+    return ProbeLabels(_classes(columns[name][rows], name, where), rows, names)
 
 
-def refuse_label(values: Array, target: Target, *, name: str, where: str) -> None:
-    """Raise where a raw column sorts the rows exactly as the labels do.
+def refuse_label_as_feature(values: Array, labels: ProbeLabels, *, name: str, where: str) -> None:
+    """Raise where a feature column divides the rows exactly as a label does.
 
     Args:
         values: of the column, none missing [M].
-        target: what is probed.
+        labels: what is probed.
         name: of the column.
         where: its table, for messages.
 
     Raises:
         InputError: where values and classes correspond one to one, so that the column is the label
-            in other words.
+            under another name.
     """
-    column = _numbered(values[target.kept])
-    labels = target.values.T if target.several else target.values[None]
-    for label, classes in zip(target.names, labels, strict=True):
-        numbers = _numbered(classes)
-        num_classes, pairs = len(np.unique(numbers)), np.unique(np.stack([column, numbers]), axis=1)
+    column = _codes(values[labels.rows])
+    matrix = labels.values.T if labels.multilabel else labels.values[None]
+    for label, classes in zip(labels.names, matrix, strict=True):
+        codes = _codes(classes)
+        num_classes, pairs = len(np.unique(codes)), np.unique(np.stack([column, codes]), axis=1)
         if num_classes > 1 and pairs.shape[1] == num_classes == len(np.unique(column)):
             raise InputError(
                 f"{where}: the values of column '{name}' correspond one to one to those of the"
-                f" label '{label}', so it is the label in other words and no feature to compare"
-                " with. Take the column out of the table given by --raw."
+                f" label '{label}', so the column is the label under another name and no feature"
+                " to compare with. Take it out of the table of raw features."
             )
 
 
-def _numbered(values: Array) -> Array:
+def _codes(values: Array) -> Array:
     """For each value the number of its kind, from 0."""
     return np.unique(
         values.astype(str) if values.dtype.kind == "O" else values, return_inverse=True
@@ -125,18 +124,18 @@ def _classes(values: Array, name: str, where: str) -> Array:
     if values.dtype.kind == "O":
         values = values.astype(str)
     distinct = np.unique(values)
+    mostly_distinct = 2 * len(distinct) > len(values)
     share = f"{len(distinct)} different values in {len(values)} rows"
-    if not whole and (len(distinct) > _FEW or 2 * len(distinct) > len(values)):
+    if not whole and (len(distinct) > _MAX_FRACTIONAL_CLASSES or mostly_distinct):
         raise InputError(
             f"{where}: column '{name}' holds numbers such as {distinct[0]:g} and {distinct[-1]:g}"
             f" ({share}), which are no classes. Probes predict classes; regression is not offered."
-            " Cut the numbers into classes, or name another column with --label."
+            " Cut the numbers into classes, or name another column with the option 'label'."
         )
-    if len(distinct) > _MANY and 2 * len(distinct) > len(values):
+    if len(distinct) > _MAX_MOSTLY_DISTINCT and mostly_distinct:
         raise InputError(
-            f"{where}: column '{name}' has {share}, such as {str(distinct[0])!r}: it names or"
-            " measures rows more than it sorts them into classes. Name another column with"
-            " --label."
+            f"{where}: column '{name}' has {share}, such as {str(distinct[0])!r}, so it holds ids"
+            " or measurements rather than classes. Name another column with the option 'label'."
         )
     if len(distinct) == 1:
         raise InputError(
@@ -147,12 +146,11 @@ def _classes(values: Array, name: str, where: str) -> Array:
 
 
 def _check_numbers(values: Array, name: str, where: str) -> None:
-    """Raise where a number is infinite, or a whole one that 64 bits do not hold: cast, it would
-    become another one.
-    """
+    """Raise where a number is infinite, or whole and beyond 64 bits: the cast would change it."""
     if values.dtype.kind not in "fu":
         return
-    limit = 2**63  # as a float of any width it is exact
+    # As a float of any width it is exact
+    limit = 2**63
     wrong = [value for value in np.unique(values).tolist() if not -limit <= value < limit]
     if wrong:
         raise InputError(
@@ -176,8 +174,8 @@ def _zeros_and_ones(values: Array, name: str, where: str) -> Array:
     wrong = [value for value in values.tolist() if value not in (0, 1)]
     if wrong:
         raise InputError(
-            f"{where}: with several --label columns each must hold 0 and 1 only, but '{name}' holds"
-            f" {wrong[0]!r}. Name one column for classes, or turn them into columns of 0 and 1."
+            f"{where}: with several label columns each must hold only 0 and 1, but '{name}' holds"
+            f" {wrong[0]!r}. Name one column of classes, or turn them into columns of 0 and 1."
         )
     return values.astype(np.int64)
 
