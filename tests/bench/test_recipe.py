@@ -14,6 +14,7 @@ import pytest
 from graphlatent.bench.loading import all_recipes, load_recipe, recipes_of
 from graphlatent.bench.recipe import Evaluation, Published
 from graphlatent.bench.recipe_files import table_files
+from graphlatent.bench.rows import method_rows
 from graphlatent.bench.shapes import SHAPES
 from graphlatent.config import resolve, to_mapping
 from graphlatent.methods.lagraph.settings import GraphLaGraphSettings, NodeLaGraphSettings
@@ -194,16 +195,22 @@ class TestPlan:
                 )
 
     def test_rows(self):
-        assert {r.rows for r in ALL if r.table == "1"} == {TABLE_1_ROWS}
-        assert {r.rows for r in ALL if r.table in ("2", "binarized")} == {
-            tuple(row for row in TABLE_1_ROWS if row != "tuned")
-        }
-        others = {r.name: r.rows for r in ALL if r.table not in ("1", "2", "binarized")}
-        # No main table has what needs no training of these
-        made_up = [others.pop(f"table3/{name}-all") for name in SHAPES]
-        assert set(others.values()) == {("paper",)} and set(made_up) == {
-            ("raw", "propagated", "random", "paper")
-        }
+        """Without those of other methods."""
+        others = method_rows()
+        rows = {r.name: tuple(row for row in r.rows if row not in others) for r in ALL}
+        main = {name: rows.pop(name) for r in ALL if not r.is_ablation for name in [r.name]}
+        assert {name.split("/")[0] for name in main} == {"table1", "table2", "binarized"}
+        for name, listed in main.items():
+            tuned = name.startswith("table1/")
+            assert listed == tuple(row for row in TABLE_1_ROWS if tuned or row != "tuned")
+        # No main table has rows without training of these
+        synthetic = [rows.pop(f"table3/{name}-all") for name in SHAPES]
+        assert set(rows.values()) == {("paper",)}
+        assert set(synthetic) == {("raw", "propagated", "random", "paper")}
+
+    def test_other_methods_have_their_settings(self):
+        for recipe in ALL:
+            assert set(recipe.methods) == set(recipe.rows) & set(method_rows())
 
     def test_protocols_and_metrics(self):
         got = {(r.dataset, r.protocol, r.metric) for r in ALL}
