@@ -20,6 +20,8 @@ from graphlatent.probes.results import ProbeResult
 from graphlatent.probes.svm import svm_probe
 
 CPU, SEED = torch.device("cpu"), 1
+# What the fixture `small_probes` leaves of folds and C of the RBF SVM.
+FOLDS, COSTS = 4, (0.1, 10.0)
 
 
 def measurement(data: DatasetBundle, **changes: Any) -> Measurement:
@@ -65,7 +67,14 @@ def candidates(
 
 def probed(data: DatasetBundle, representations: Any, *, kernel: str = "linear") -> ProbeResult:
     if data.splits is None:
-        return svm_probe(representations, data.labels, seed=SEED, kernel=kernel)
+        return svm_probe(
+            representations,
+            data.labels,
+            seed=SEED,
+            kernel=kernel,
+            num_folds=FOLDS,
+            costs=COSTS,
+        )
     return linear_probe(representations, data.labels, splits=data.splits, metric=data.metric)
 
 

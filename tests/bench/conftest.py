@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,45 @@ from typing import Any
 import pytest
 
 from graphlatent.bench import data as data_module
-from graphlatent.bench import runner
+from graphlatent.bench import probing, runner
 from graphlatent.bench.data import DatasetBundle, load_bundle
 from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.runner import Event, run_cells
 from graphlatent.data.splits import random_splits
+from graphlatent.methods.lagraph.settings import GraphLaGraphSettings, NodeLaGraphSettings
+from graphlatent.probes.svm import folds_splits
+from one_by_one import COSTS, FOLDS
 from standins import tiny, write_flickr, write_mutag, write_photo, write_ppi, write_ppi_small
 
 NODE, GRAPH = "table2/Photo", "table1/MUTAG"
 INDUCTIVE = ("table2/Flickr", "table2/PPI", "table2/PPI-small")
+
+
+OURS = {
+    "node": {"hidden_dim": 5, "epochs": 12, "lr": 0.02},
+    "graph": {"hidden_dim": 5, "epochs": 4, "lr": 0.02},
+}
+
+
+@pytest.fixture(scope="module")
+def small_defaults() -> Iterator[None]:
+    """Our defaults as they are train a wide encoder for long: smaller ones stand for them."""
+    made = {
+        "node": lambda: NodeLaGraphSettings(**OURS["node"]),
+        "graph": lambda: GraphLaGraphSettings(**OURS["graph"]),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recipe, "default_settings", lambda self: made[self.level]())
+        yield
+
+
+@pytest.fixture(scope="module")
+def small_probes() -> Iterator[None]:
+    """Fewer folds and settings than there are, for probes of graphs and their equals."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data_module, "folds_splits", partial(folds_splits, num_folds=FOLDS))
+        patch.setattr(probing, "RBF_C", COSTS)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +69,7 @@ def bundles(standin_data) -> dict[str, DatasetBundle]:
 
 
 @pytest.fixture
-def run(standin_data, tmp_path, monkeypatch):
+def run(standin_data, tmp_path, monkeypatch, small_probes):
     """A function: recipes, and what differs from seed 0 on a CPU -> the events. Three splits of
     nodes are enough.
     """

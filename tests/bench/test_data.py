@@ -51,13 +51,13 @@ class TestFolds:
     def test_ten_of_them_without_validation_rows(self, root):
         splits = load_bundle(tiny("table1/MUTAG"), root).protocol(3).splits
         assert len(splits) == 10 and all(len(s.val) == 0 for s in splits)
-        assert sorted(np.concatenate([s.test for s in splits])) == list(range(40))
+        assert sorted(np.concatenate([s.test for s in splits])) == list(range(24))
 
     def test_labels_are_of_graphs(self, root):
         made = load_bundle(tiny("table1/MUTAG"), root)
         assert (
-            made.labels.tolist() == [0, 1] * 20
-            and made.graph.num_graphs == 40
+            made.labels.tolist() == [0, 1] * 12
+            and made.graph.num_graphs == 24
             and made.graph.x.shape[1] == 2
         )
 
@@ -78,9 +78,9 @@ class TestSplits:
     def test_are_the_same_for_every_seed(self, root):
         made = load_bundle(tiny("table2/Photo"), root)
         assert len(made.splits) == 20 and made.train_graph is made.graph
-        expected = numbers(random_splits(90))
+        expected = numbers(random_splits(60))
         assert all(numbers(made.protocol(seed).splits) == expected for seed in (0, 1, 7))
-        assert {tuple(map(len, parts)) for parts in expected} == {(9, 9, 72)}
+        assert {tuple(map(len, parts)) for parts in expected} == {(6, 6, 48)}
 
     def test_counts_are_set_to_one_where_the_recipe_says_so(self, root):
         plain, binary = (
@@ -109,7 +109,7 @@ class TestInductive:
 
         monkeypatch.setattr(module, "load_dataset", named)
         made = load_bundle(tiny("table2/Flickr"), root)
-        assert made.train_graph.node_ids.tolist() == [i for i in range(80) if i % 4 < 2]
+        assert made.train_graph.node_ids.tolist() == [i for i in range(48) if i % 4 < 2]
         everything, seen = (
             pairs(made.graph, made.graph.node_ids),
             pairs(made.train_graph, made.train_graph.node_ids),
@@ -122,10 +122,10 @@ class TestInductive:
 
     def test_everything_is_embedded_and_the_probe_has_the_published_parts(self, root, tmp_path):
         written, made = write_flickr(tmp_path), load_bundle(tiny("table2/Flickr"), root)
-        assert made.graph.num_nodes == 80 and torch.equal(made.graph.edge_index, written.edge_index)
+        assert made.graph.num_nodes == 48 and torch.equal(made.graph.edge_index, written.edge_index)
         assert torch.equal(made.graph.x, written.x) and np.array_equal(made.labels, written.y)
         (split,) = made.splits
-        nodes = range(80)
+        nodes = range(48)
         assert numbers([split]) == [
             [
                 [i for i in nodes if i % 4 < 2],
@@ -166,7 +166,7 @@ class TestInductive:
 
     def test_the_metric_of_a_table_of_labels(self, root):
         made = load_bundle(tiny("table2/PPI"), root)
-        assert made.labels.shape == (50, 121) and made.metric == "micro-F1"
+        assert made.labels.shape == (50, 7) and made.metric == "micro-F1"
         truth = made.labels[31:]
         # Half of the ones are missed
         given = np.where(np.arange(truth.size).reshape(truth.shape) % 2, truth, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
@@ -28,8 +29,16 @@ def die_of_seed_1(task):
     return []
 
 
+@pytest.fixture
+def one_import(monkeypatch):
+    """Processes are forked from one that has imported the package, instead of importing it each."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["graphlatent.bench.runner"])
+    monkeypatch.setattr(runner.multiprocessing, "get_context", lambda method: context)
+
+
 @pytest.mark.slow
-def test_only_the_task_that_kills_its_process_fails(run, tmp_path, monkeypatch):
+def test_only_the_task_that_kills_its_process_fails(run, one_import, tmp_path, monkeypatch):
     recipe = quick(CELL, "random")
     run(recipe, ledger=tmp_path / "one")
     monkeypatch.setattr(runner, "_run_all", die_of_seed_1)

@@ -5,7 +5,7 @@ reach.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +15,24 @@ import pytest
 from graphlatent.bench import data as data_module
 from graphlatent.bench.context import CONCAT, PAPERS_PROBE, PLAIN
 from graphlatent.bench.data import DatasetBundle
-from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.rows import all_rows
 from graphlatent.bench.rows.lagraph import GRID
-from graphlatent.methods.lagraph.settings import GraphLaGraphSettings, NodeLaGraphSettings
 from graphlatent.probes.adam import adam_answers
 from graphlatent.probes.protocol import Answer, Protocol
 from graphlatent.probes.results import ProbeResult
 from graphlatent.probes.svm import svm_probe
 from graphlatent.representations import propagated_features, raw_features
-from one_by_one import SEED, candidates, embedded, fixed, measure_row, measurement, probed
+from one_by_one import (
+    COSTS,
+    FOLDS,
+    SEED,
+    candidates,
+    embedded,
+    fixed,
+    measure_row,
+    measurement,
+    probed,
+)
 from standins import tiny
 
 NODE, GRAPH = "table2/Photo", "table1/MUTAG"
@@ -53,18 +61,6 @@ NAMES = {
 }
 CELLS = {"node": NODE, "graph": GRAPH}
 ROWS = [(level, row) for level, rows in NAMES.items() for row in rows]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_defaults() -> Iterator[None]:
-    """Our defaults as they are train a wide encoder for long: smaller ones stand for them."""
-    made = {
-        "node": lambda: NodeLaGraphSettings(**OURS["node"]),
-        "graph": lambda: GraphLaGraphSettings(**OURS["graph"]),
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recipe, "default_settings", lambda self: made[self.level]())
-        yield
 
 
 @dataclass
@@ -97,7 +93,7 @@ def every_row(data: DatasetBundle, level: str) -> dict[str, Row]:
 
 
 @pytest.fixture(scope="module")
-def rows(bundles) -> dict[str, dict[str, Row]]:
+def rows(bundles, small_defaults, small_probes) -> dict[str, dict[str, Row]]:
     """Every row of a node cell and of a graph cell, measured once."""
     return {level: every_row(bundles[name], level) for level, name in CELLS.items()}
 
@@ -109,7 +105,7 @@ def rows(bundles) -> dict[str, dict[str, Row]]:
 def test_results_of_every_row(rows, level, row):
     results, training = rows[level][row].results, rows[level][row].training
     assert list(results) == NAMES[level][row]
-    assert {len(result.scores) for result in results.values()} == {5 if level == "node" else 10}
+    assert {len(result.scores) for result in results.values()} == {5 if level == "node" else FOLDS}
     assert {result.metric for result in results.values()} == {"accuracy"}
     epochs = {"paper": 6, "released": 4, "defaults": OURS[level]["epochs"]}.get(row)
     assert training.get("epochs") == epochs
@@ -262,6 +258,7 @@ def test_released_takes_the_best_mean_test_score(rows, bundles, level, probe):
             ]
         else:
             plain = {"seed": SEED, "kernel": "rbf", "preprocessing": ("none",)}
+            plain |= {"num_folds": FOLDS, "costs": COSTS}
             right = svm_probe({name: representation}, made.labels, **plain).scores
         means[name] = float(np.mean(right))
     best = results[f"{probe}/test"]
@@ -278,7 +275,7 @@ def test_released_takes_the_best_mean_test_score(rows, bundles, level, probe):
 
 
 @pytest.fixture(scope="module")
-def permuted(bundles) -> dict[str, dict[str, Row]]:
+def permuted(bundles, small_defaults, small_probes) -> dict[str, dict[str, Row]]:
     """The same with the labels of the test rows of split 0 moved on by one; the splits themselves
     are held.
     """

@@ -124,7 +124,7 @@ class Probes:
         """An RBF SVM on the candidate named for each fold."""
         parts = self.data.protocol(self.seed).visible()
         inner = inner_splits(parts, inner_folds=INNER_FOLDS, seed=self.seed)
-        return rbf_answers(rows, names, parts, inner, preprocessing=preprocessing)
+        return rbf_answers(rows, names, parts, inner, costs=RBF_C, preprocessing=preprocessing)
 
     def zeros(self) -> Answers:
         """No label for any test row: with rare labels a high accuracy, and a micro-F1 of 0."""
