@@ -37,6 +37,7 @@ settings = { lr = 0.01, mask_ratio = 0.2 }
 settings = { alpha = 2, hidden_dim = 5 }
 [columns.DD]
 shares = ["slow"]
+settings = { mask_ratio = 0.4 }
 [lines.narrow]
 line = "narrow"
 settings = { alpha = 3 }
@@ -84,7 +85,7 @@ published = { mean = 50 }
             **load_recipe("table1/MUTAG").paper,
             **{"alpha": 4, "lr": 0.1, "hidden_dim": 5},
         }
-        assert cells["widths/DD-wide"].paper["mask_ratio"] == 0.2
+        assert cells["widths/DD-wide"].paper["mask_ratio"] == 0.4  # before what it shares
 
     def test_a_number_is_of_its_cell_and_takes_the_rest_from_the_table(self, cells):
         numbers = {name: recipe.published for name, recipe in cells.items()}

@@ -154,14 +154,14 @@ class CellContext:
         names = [answer.choice.candidate for answer in self.best_linear(candidates)]
         rows = {c.name: c.make() for c in candidates if c.name in names}
         answers = self.probes.rbf_of_chosen(rows, names)
-        words = nested_words(len(candidates) > 1, "rbf", INNER_FOLDS)
-        return self.final(answers, selection=words)
+        selection = nested_words(len(candidates) > 1, "rbf", INNER_FOLDS)
+        return self.final(answers, selection=selection)
 
     def chosen_paper_probe(self, candidates: Sequence[Candidate]) -> ProbeResult:
         """The paper's own probe, the candidate chosen per split on validation."""
-        said = f"per split, the epoch with the highest validation {self.recipe.metric}."
+        choice = f"per split, the epoch with the highest validation {self.recipe.metric}."
         best = best_on_validation({c.name: self.paper_probe(c) for c in candidates})
-        return self.final(best, selection=PAPERS_PROBE + said)
+        return self.final(best, selection=PAPERS_PROBE + choice)
 
     def paper_probe(self, candidate: Candidate) -> Answers:
         """The answers of the paper's own probe to one candidate."""
