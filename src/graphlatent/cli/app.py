@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from graphlatent._version import __version__
-from graphlatent.cli.bench import compare_rows, fill_pages, list_cells, show_table
+from graphlatent.cli.bench import compact_records, compare_rows, fill, list_cells, show_table
 from graphlatent.cli.bench_run import run_rows
 from graphlatent.cli.demo import demo
 from graphlatent.cli.embed import embed
@@ -32,7 +32,8 @@ bench.command("list")(list_cells)
 bench.command("run")(run_rows)
 bench.command("table")(show_table)
 bench.command("compare")(compare_rows)
-bench.command("fill")(fill_pages)
+bench.command("fill")(fill)
+bench.command("compact")(compact_records)
 app.add_typer(bench, name="bench")
 for command in (demo, train, embed, probe, links, info, settings):
     app.command()(with_option_groups(command))
