@@ -379,7 +379,7 @@ def test_several_labels_have_micro_f1_accuracy_and_the_all_zero_baseline(folder,
         if how is FEW
         else (fold_splits(np.zeros(60), num_folds=3, val_ratio=0.1), True)
     )
-    named = {"score": "micro-F1"} if kind == "knn" else {}
+    named = {"metric": "micro-F1"} if kind == "knn" else {}
     direct = (knn_probe if kind == "knn" else linear_probe)(
         rows, table, splits=splits, refit=refit, **named
     )

@@ -1,5 +1,5 @@
 """The linear probe as a whole: against a slow rewrite with scikit-learn, in every form of input,
-and how it chooses.
+and preprocessing it chooses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.results import Choice
 
-STRENGTHS, WAYS = (1e-4, 1e-2, 1e-1), ("none", "row", "standard")
+L2_GRID, PREPROCESSING = (1e-4, 1e-2, 1e-1), ("none", "row", "standard")
 
 
 def blobs(num_rows=120, num_columns=6, num_classes=3, *, noise=1.5, seed=0):
@@ -35,21 +35,19 @@ def blobs(num_rows=120, num_columns=6, num_classes=3, *, noise=1.5, seed=0):
     return rows * rng.uniform(0.1, 3, size=num_columns), labels
 
 
-def prepared(rows, train, how):
+def prepared(rows, train, preprocessing):
     """What "none", "row" and "standard" mean, in plain NumPy and scikit-learn."""
-    if how == "row":
+    if preprocessing == "row":
         rows = normalize(rows)
-    if how == "standard":
+    if preprocessing == "standard":
         rows = StandardScaler().fit(rows[train]).transform(rows)
     rows = rows - rows[train].mean(0)
     return rows / np.sqrt((rows[train] ** 2).sum(1).mean())
 
 
-def reference(x, y, strength):
+def reference(x, y, l2):
     """scikit-learn at the same objective: its C multiplies the sum of the losses."""
-    model = LogisticRegression(
-        C=1 / (len(x) * strength), solver="newton-cg", tol=1e-9, max_iter=20_000
-    )
+    model = LogisticRegression(C=1 / (len(x) * l2), solver="newton-cg", tol=1e-9, max_iter=20_000)
     return (OneVsRestClassifier(model) if y.ndim == 2 else model).fit(x, y)
 
 
@@ -65,21 +63,19 @@ def slow_probe(representations, labels, split, *, refit=False):
     """One split, one setting after the other: the choice and the test score."""
     best = None
     for name, rows in representations.items():
-        for how in WAYS:
-            x = prepared(rows, split.train, how)
-            for strength in sorted(STRENGTHS, reverse=True):
-                model = reference(x[split.train], labels[split.train], strength)
+        for preprocessing in PREPROCESSING:
+            x = prepared(rows, split.train, preprocessing)
+            for l2 in sorted(L2_GRID, reverse=True):
+                model = reference(x[split.train], labels[split.train], l2)
                 val = score(labels[split.val], model.predict(x[split.val]))
                 if best is None or val > best[0]:
-                    best = val, name, how, strength
-    val, name, how, strength = best
+                    best = val, name, preprocessing, l2
+    val, name, preprocessing, l2 = best
     train = np.concatenate([split.train, split.val]) if refit else split.train
-    x = prepared(representations[name], train, how)
-    test = score(
-        labels[split.test], reference(x[train], labels[train], strength).predict(x[split.test])
-    )
+    x = prepared(representations[name], train, preprocessing)
+    test = score(labels[split.test], reference(x[train], labels[train], l2).predict(x[split.test]))
     return Choice(
-        name, {"preprocessing": how, "strength": strength}, pytest.approx(val)
+        name, {"preprocessing": preprocessing, "strength": l2}, pytest.approx(val)
     ), pytest.approx(test)
 
 
@@ -92,7 +88,7 @@ def test_a_probe_by_hand():
     rows = np.array([-1.0, 1.0, -1.0, 1.0, -1.0, -1.0, 1.0, -1.0, -1.0])[:, None]
     labels = np.array(["n", "p", "n", "p", "n", "p", "p", "n", "p"])
     split = Split(np.arange(4), np.array([4, 5]), np.array([6, 7, 8]))
-    result = linear_probe(rows, labels, splits=[split], strengths=[0.1], preprocessing=["none"])
+    result = linear_probe(rows, labels, splits=[split], l2=[0.1], preprocessing=["none"])
     assert result.scores == pytest.approx((2 / 3,))
     assert result.choices == (Choice("", {"preprocessing": "none", "strength": 0.1}, 0.5),)
     assert result.metric == "accuracy"
@@ -118,8 +114,8 @@ def test_whole_probe_is_the_slow_rewrite(case):
         representations if case == "several" else rows,
         labels,
         splits=splits,
-        strengths=STRENGTHS,
-        preprocessing=WAYS,
+        l2=L2_GRID,
+        preprocessing=PREPROCESSING,
         refit=case == "refitted",
     )
     expected = [
@@ -209,7 +205,7 @@ def test_order_of_rows_and_columns_does_not_matter(seed):
     order = rng.permutation(60)
     place = np.argsort(order)
     moved = Split(*(np.sort(place[part]) for part in (split.train, split.val, split.test)))
-    arguments = {"strengths": (1e-2,), "preprocessing": ("standard",)}
+    arguments = {"l2": (1e-2,), "preprocessing": ("standard",)}
     plain = linear_probe(rows, labels, splits=[split], **arguments)
     shuffled = linear_probe(
         rows[order][:, rng.permutation(4)], labels[order], splits=[moved], **arguments
@@ -228,7 +224,7 @@ def test_validation_rows_choose_but_do_not_train():
     honest, misled = (linear_probe(rows, y, splits=[split]) for y in (labels, wrong))
     assert honest.choices != misled.choices
     # Nothing to choose: validation labels say nothing
-    one = {"strengths": (1e-2,), "preprocessing": ("none",)}
+    one = {"l2": (1e-2,), "preprocessing": ("none",)}
     assert (
         linear_probe(rows, labels, splits=[split], **one).scores
         == linear_probe(rows, wrong, splits=[split], **one).scores
@@ -253,7 +249,7 @@ def test_equals_go_to_the_first_representation_and_preprocessing_and_the_larger_
     labels = np.arange(100) % 2
     rows, splits = np.eye(2)[labels], random_splits(100, num_splits=1)
     (choice,) = linear_probe(
-        {"b": rows, "a": rows}, labels, splits=splits, strengths=(1e-3, 1e-1, 1e-2)
+        {"b": rows, "a": rows}, labels, splits=splits, l2=(1e-3, 1e-1, 1e-2)
     ).choices
     assert choice == Choice("b", {"preprocessing": "none", "strength": 1e-1}, 1.0)
     (choice,) = linear_probe(
@@ -302,18 +298,18 @@ def test_a_single_class_and_three_rows():
     ("changes", "kind", "message"),
     [
         (
-            {"strengths": (0.0,)},
+            {"l2": (0.0,)},
             ConfigError,
             (
-                "The 'strengths' parameter of linear_probe must be one or more floats in the range"
+                "The 'l2' parameter of linear_probe must be one or more floats in the range"
                 " [1e-08, 1000]. Got (0.0,) instead."
             ),
         ),
         (
-            {"strengths": ()},
+            {"l2": ()},
             ConfigError,
             (
-                "The 'strengths' parameter of linear_probe must be one or more floats in the range"
+                "The 'l2' parameter of linear_probe must be one or more floats in the range"
                 " [1e-08, 1000]. Got () instead."
             ),
         ),

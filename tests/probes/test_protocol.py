@@ -20,7 +20,7 @@ from graphlatent.probes.svm import svm_probe
 
 NOTHING = Choice("", {}, float("nan"))
 PROBES = ("linear", "linear, refitted", "svm", "rbf")
-QUICK = {"strengths": (1e-3, 1e-1), "preprocessing": ("none", "standard")}
+QUICK = {"l2": (1e-3, 1e-1), "preprocessing": ("none", "standard")}
 
 
 def part(*rows):
@@ -72,7 +72,7 @@ def answers_of(monkeypatch):
                     kernel=kernel,
                     num_folds=len(splits),
                     inner_folds=3,
-                    costs=(0.1, 10.0),
+                    C=(0.1, 10.0),
                     **QUICK,
                 )
         return seen
@@ -310,7 +310,7 @@ def test_selection_is_per_split_and_never_pooled():
     assert scores == {"a": pytest.approx([1.0, 0.4]), "b": pytest.approx([0.9, 1.0])}
     assert sum(scores["b"]) > sum(scores["a"])
     result = linear_probe(
-        {"a": a, "b": b}, labels, splits=splits, strengths=[1e-2], preprocessing=["none"]
+        {"a": a, "b": b}, labels, splits=splits, l2=[1e-2], preprocessing=["none"]
     )
     assert [choice.candidate for choice in result.choices] == ["a", "b"]
 

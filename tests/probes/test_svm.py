@@ -18,14 +18,14 @@ from graphlatent.errors import ConfigError, InputError
 from graphlatent.probes.results import Choice
 from graphlatent.probes.svm import folds_protocol, folds_splits, inner_splits, svm_probe
 
-WAYS = ("none", "row", "standard")
-STRENGTHS, COSTS = (1e-3, 1e-2, 1e-1), (0.1, 1.0, 10.0)
+PREPROCESSING = ("none", "row", "standard")
+L2_GRID, C_GRID = (1e-3, 1e-2, 1e-1), (0.1, 1.0, 10.0)
 SMALL = {
     "num_folds": 3,
     "inner_folds": 3,
-    "strengths": STRENGTHS,
-    "costs": COSTS,
-    "preprocessing": WAYS,
+    "l2": L2_GRID,
+    "C": C_GRID,
+    "preprocessing": PREPROCESSING,
 }
 
 
@@ -43,16 +43,16 @@ def blobs(num_rows=90, num_columns=5, num_classes=3, *, noise=1.5, seed=0):
 # --- the slow rewrites: predictions of one fit ---
 
 
-def linear_machine(rows, labels, train, answer, how, strength, *, outer):
+def linear_machine(rows, labels, train, answer, preprocessing, l2, *, outer):
     """Rows of mean 0 and mean squared norm 1 by the rows of this fit; the scaled intercept is all
     but free.
     """
-    x = normalize(rows) if how == "row" else rows
-    x = StandardScaler().fit(x[train]).transform(x) if how == "standard" else x
+    x = normalize(rows) if preprocessing == "row" else rows
+    x = StandardScaler().fit(x[train]).transform(x) if preprocessing == "standard" else x
     x = x - x[train].mean(0)
     x = x / np.sqrt((x[train] ** 2).sum(1).mean())
     model = LinearSVC(
-        C=1 / (len(train) * strength),
+        C=1 / (len(train) * l2),
         dual=False,
         intercept_scaling=100.0,
         tol=1e-9,
@@ -61,12 +61,12 @@ def linear_machine(rows, labels, train, answer, how, strength, *, outer):
     return model.fit(x[train], labels[train]).predict(x[answer])
 
 
-def rbf_machine(rows, labels, train, answer, how, cost, *, outer):
+def rbf_machine(rows, labels, train, answer, preprocessing, cost, *, outer):
     """gamma is 1 / (the sum of the columns' variances over the rows of this fit); deviations are
     those of the outer training part.
     """
-    x = normalize(rows) if how == "row" else rows
-    x = StandardScaler().fit(x[outer]).transform(x) if how == "standard" else x
+    x = normalize(rows) if preprocessing == "row" else rows
+    x = StandardScaler().fit(x[outer]).transform(x) if preprocessing == "standard" else x
     return (
         SVC(C=cost, gamma=1 / x[train].var(0).sum()).fit(x[train], labels[train]).predict(x[answer])
     )
@@ -82,19 +82,17 @@ def slow_probe(machine, representations, labels, *, grid, seed=0):
     ):
         scores = {}
         for name, rows in representations.items():
-            for how in WAYS:
+            for preprocessing in PREPROCESSING:
                 for value in grid:
                     right = []
                     for fold in folds:
                         held = part.train[fold.test]
                         rest = np.setdiff1d(part.train, held)
-                        right.append(
-                            np.mean(
-                                machine(rows, labels, rest, held, how, value, outer=part.train)
-                                == labels[held]
-                            )
+                        predicted = machine(
+                            rows, labels, rest, held, preprocessing, value, outer=part.train
                         )
-                    scores[name, how, value] = np.mean(right)
+                        right.append(np.mean(predicted == labels[held]))
+                    scores[name, preprocessing, value] = np.mean(right)
         best = max(scores, key=lambda setting: round(scores[setting], 12))  # the first of equals
         predicted = machine(
             representations[best[0]], labels, part.train, part.test, *best[1:], outer=part.train
@@ -138,7 +136,7 @@ def test_a_circle_needs_the_rbf_kernel():
 def test_linear_probe_of_folds_is_the_slow_rewrite(classes):
     rows, labels = blobs(num_classes=classes)
     result = svm_probe(rows, labels, seed=5, **SMALL)
-    expected = slow_probe(linear_machine, {"": rows}, labels, grid=STRENGTHS[::-1], seed=5)
+    expected = slow_probe(linear_machine, {"": rows}, labels, grid=L2_GRID[::-1], seed=5)
     assert list(zip(result.choices, result.scores, strict=True)) == expected
     assert (
         result.selection
@@ -159,7 +157,7 @@ def test_rbf_probe_of_folds_is_the_slow_rewrite(kind):
     if kind == "far away":  # distances do not see it
         assert result == svm_probe(rows, labels, kernel="rbf", **{**SMALL, **ways})
         return
-    expected = slow_probe(rbf_machine, {"": rows}, labels, grid=COSTS)
+    expected = slow_probe(rbf_machine, {"": rows}, labels, grid=C_GRID)
     assert list(zip(result.choices, result.scores, strict=True)) == expected
     assert "the preprocessing and C with the highest mean accuracy" in result.selection
 
@@ -169,7 +167,7 @@ def test_several_representations_are_chosen_from_per_fold():
     noise = np.random.default_rng(1).normal(size=rows.shape)
     representations = {"early": rows + 0.4 * noise, "late": np.tanh(rows)}
     linear = svm_probe(representations, labels, **SMALL)
-    expected = slow_probe(linear_machine, representations, labels, grid=STRENGTHS[::-1])
+    expected = slow_probe(linear_machine, representations, labels, grid=L2_GRID[::-1])
     assert list(zip(linear.choices, linear.scores, strict=True)) == expected
     names = [choice.candidate for choice in linear.choices]
     assert len(set(names)) == 2
@@ -194,9 +192,9 @@ def test_several_representations_are_chosen_from_per_fold():
 
 def test_gamma_by_hand():
     distances = np.array([[0.0, 4.0, 16.0], [4.0, 0.0, 4.0], [16.0, 4.0, 0.0]])  # of 0, 2 and 4
-    assert rbf._gamma(distances, np.array([0, 1, 2])) == pytest.approx(1 / np.var([0, 2, 4]))
-    assert rbf._gamma(distances, np.array([0, 1])) == pytest.approx(1.0)  # variance 1
-    assert rbf._gamma(distances, np.array([1])) == 1.0  # no variance
+    assert rbf._gamma(distances) == pytest.approx(1 / np.var([0, 2, 4]))
+    assert rbf._gamma(distances[:2, :2]) == pytest.approx(1.0)  # variance 1
+    assert rbf._gamma(distances[1:2, 1:2]) == 1.0  # no variance
 
 
 # --- folds ---
@@ -277,7 +275,7 @@ def test_nothing_that_came_in_is_changed():
 
 def test_distances_are_exact_beside_a_huge_row():
     rows = np.vstack([blobs()[0], np.full((1, 5), 1e9)])
-    found = rbf._distances(rows)[:90, :90]
+    found = rbf._squared_distances(rows)[:90, :90]
     np.testing.assert_allclose(found, ((rows[:90, None] - rows[None, :90]) ** 2).sum(2), atol=1e-9)
 
 
@@ -290,10 +288,10 @@ def test_distances_are_exact_beside_a_huge_row():
             "The 'kernel' parameter of svm_probe must be 'linear' or 'rbf'. Got 'poly' instead.",
         ),
         (
-            {"strengths": (-1.0,)},
+            {"l2": (-1.0,)},
             ConfigError,
             (
-                "The 'strengths' parameter of svm_probe must be one or more floats in the range"
+                "The 'l2' parameter of svm_probe must be one or more floats in the range"
                 " [1e-08, 1000]. Got (-1.0,) instead."
             ),
         ),
@@ -306,18 +304,18 @@ def test_distances_are_exact_beside_a_huge_row():
             ),
         ),
         (
-            {"kernel": "rbf", "costs": ()},
+            {"kernel": "rbf", "C": ()},
             ConfigError,
             (
-                "The 'costs' parameter of svm_probe must be one or more floats in the range (0.0,"
+                "The 'C' parameter of svm_probe must be one or more floats in the range (0.0,"
                 " inf). Got () instead."
             ),
         ),
         (
-            {"kernel": "rbf", "costs": (0.0, 1.0)},
+            {"kernel": "rbf", "C": (0.0, 1.0)},
             ConfigError,
             (
-                "The 'costs' parameter of svm_probe must be one or more floats in the range (0.0,"
+                "The 'C' parameter of svm_probe must be one or more floats in the range (0.0,"
                 " inf). Got (0.0, 1.0) instead."
             ),
         ),

@@ -406,7 +406,7 @@ def _of_seed(
             rows,
             labels,
             splits=splits,
-            score="micro-F1" if labels.ndim == 2 else "accuracy",
+            metric="micro-F1" if labels.ndim == 2 else "accuracy",
             refit=refit,
         )
     return linear_probe(rows, labels, splits=splits, refit=refit)

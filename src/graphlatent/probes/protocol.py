@@ -1,9 +1,9 @@
-"""The protocol that keeps test labels out of reach until everything is chosen.
+"""The protocol that locks the test labels until all settings are chosen.
 
-A `Protocol` owns labels and splits. Selection gets one `Visible` per split, which holds copies of
-the training and validation labels and of nothing else; it hands back an `Answer` per split; `final`
-then opens the test labels, once. What was chosen for a split can therefore not depend on its test
-labels, and never on a score pooled over splits, whose validation parts together cover most rows.
+A `Protocol` owns labels and splits. Selection gets one `Visible` per split, with copies of the
+training and validation labels and nothing else; it returns an `Answer` per split; `final` then
+unlocks the test labels, once. So the choice of a split cannot depend on its test labels, and never
+on a score pooled over splits, whose validation parts together cover most rows.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Visible:
-    """All that selection may see of one split.
+    """What selection may see of one split.
 
     Args:
         number: of the split.
         train: row numbers to fit on.
-        train_labels: their labels, a copy.
-        val: row numbers to choose on; empty where selection makes folds of its own out of `train`.
-        val_labels: their labels, a copy.
-        test: row numbers to answer for. There are no labels of them here.
+        train_labels: their labels, copied.
+        val: row numbers to select on; empty where selection makes its own folds of `train`.
+        val_labels: their labels, copied.
+        test: row numbers to predict, without their labels.
     """
 
     number: int
@@ -47,10 +47,10 @@ class Visible:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What the selection of one split hands in.
+    """The choice of one split and its predictions.
 
     Args:
-        choice: what it chose.
+        choice: the chosen settings.
         predicted: a label for every test row, in the order of `Visible.test`.
     """
 
@@ -59,12 +59,13 @@ class Answer:
 
 
 class Protocol:
-    """Labels and splits under lock.
+    """Labels and splits, with locked test labels.
 
     Args:
-        labels: one class per row [M], or a 0/1 table of several labels per row [M, K].
-        splits: which rows train, choose and test.
-        metric: the score of a result, "accuracy" or "micro-F1"; the other one is kept beside it.
+        labels: one class per row [M], or a 0/1 matrix of several labels per row [M, K].
+        splits: training, validation and test rows.
+        metric: the score of a result, "accuracy" or "micro-F1"; for a 0/1 matrix of labels the
+            other one is reported too.
 
     Raises:
         InputError: where labels and splits do not fit together.
@@ -98,7 +99,7 @@ class Protocol:
 
     @property
     def fingerprint(self) -> str:
-        """Of the splits: equal only where rows and their parts are."""
+        """A hash of the number of rows and the parts of every split."""
         digest = hashlib.sha256(str(self.num_rows).encode())
         for split in self.splits:
             for part in (split.train, split.val, split.test):
@@ -106,7 +107,7 @@ class Protocol:
         return digest.hexdigest()[:16]
 
     def visible(self) -> tuple[Visible, ...]:
-        """What selection may see, split by split."""
+        """What selection may see of every split."""
         return tuple(
             Visible(
                 k,
@@ -120,19 +121,20 @@ class Protocol:
         )
 
     def choose(self, select: Callable[[Visible], Answer]) -> tuple[Answer, ...]:
-        """What `select` answers to each split."""
+        """The answer of `select` for each split."""
         return tuple(select(part) for part in self.visible())
 
     def final(self, answers: Sequence[Answer], *, selection: str) -> ProbeResult:
-        """Open the test labels and score the answers. Once: a second call is refused, so nothing
-        can be tried on the test.
+        """Unlock the test labels and score the answers.
+
+        A second call is an error, so that nothing can be selected on the test labels.
 
         Args:
             answers: one per split, in their order.
             selection: in words, how they were chosen.
 
         Raises:
-            ProtocolError: where the labels were opened before, or answers are missing.
+            ProtocolError: where the labels were unlocked before, or answers are missing.
         """
         self._open()
         return self._scored(answers, selection)
@@ -171,15 +173,15 @@ class Protocol:
 
 
 class ReleasedProtocol(Protocol):
-    """What the paper's released scripts do: the candidate with the best mean TEST score is
-    reported. For comparison only.
+    """The selection of the paper's released scripts: the best mean TEST score is reported.
+
+    For comparison with published numbers only.
     """
 
     def best_on_test(
         self, answers: Mapping[str, Sequence[Answer]], *, selection: str
     ) -> ProbeResult:
-        """The result of the candidate whose mean test score over the splits is the highest; the
-        first of equals.
+        """The result of the candidate with the highest mean test score; the first of equals.
 
         Args:
             answers: by candidate, one answer per split.
