@@ -10,11 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphlatent.config import GraphSettings, NodeSettings, Settings, resolve
+from graphlatent.config import resolve
 from graphlatent.data.batches import Batch, full_batch
 from graphlatent.data.graph import GraphData
 from graphlatent.methods.lagraph.masking import MaskedView
+from graphlatent.methods.lagraph.method import LaGraph
 from graphlatent.methods.lagraph.model import LaGraphModel, build_model
+from graphlatent.methods.lagraph.settings import (
+    GraphLaGraphSettings,
+    LaGraphSettings,
+    NodeLaGraphSettings,
+)
 from graphlatent.ops.sparse import SparseMatrix
 from reference import RefGraph
 
@@ -23,11 +29,15 @@ def generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def make_settings(level: str, **values: Any) -> Settings:
+def make_settings(level: str, **values: Any) -> LaGraphSettings:
     small = {"hidden_dim": 5, "num_layers": 2, "device": "cpu"}
     if level == "node":
-        return resolve(NodeSettings(**{**small, **values}), owner="NodeLaGraph")
-    return resolve(GraphSettings(**{**small, **values}), owner="GraphLaGraph")
+        return resolve(NodeLaGraphSettings(**{**small, **values}), owner="NodeLaGraph")
+    return resolve(GraphLaGraphSettings(**{**small, **values}), owner="GraphLaGraph")
+
+
+def make_method(level: str, **values: Any) -> LaGraph:
+    return LaGraph(make_settings(level, **values), level=level)
 
 
 def random_graph(
@@ -73,7 +83,7 @@ def as_sparse(graph: GraphData) -> GraphData:
     )
 
 
-def double_model(settings: Settings, in_dim: int, seed: int = 0) -> LaGraphModel:
+def double_model(settings: LaGraphSettings, in_dim: int, seed: int = 0) -> LaGraphModel:
     """A float64 model whose every parameter is random, batch norms and slopes too."""
     model = build_model(settings, in_dim=in_dim, generator=generator(seed)).double()
     gen = generator(seed + 1)

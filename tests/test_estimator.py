@@ -14,7 +14,7 @@ from sklearn.utils import estimator_checks
 from torch import nn
 
 from cases import as_sparse, random_graph
-from graphlatent import GraphLaGraph, NodeLaGraph
+from graphlatent import GraphLaGraph, NodeLaGraph, load_estimator
 from graphlatent.config import to_mapping
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import (
@@ -24,7 +24,7 @@ from graphlatent.errors import (
     OutputError,
     RunFolderError,
 )
-from graphlatent.estimator import pick_device
+from graphlatent.ops.devices import pick_device
 from graphlatent.representations import propagated_features
 
 SMALL = {"hidden_dim": 8, "epochs": 3, "device": "cpu"}
@@ -88,6 +88,7 @@ class TestConventions:
         learnt = {name for name in vars(estimator) if name.endswith("_")}
         assert learnt == {
             "model_",
+            "method_",
             "features_",
             "history_",
             "embedding_dim_",
@@ -403,10 +404,19 @@ class TestSaving:
         with pytest.raises(OutputError, match="Cannot write"):
             node().fit(random_graph([6])).save(tmp_path / "file" / "model")
 
+    def test_whatever_method_and_level_are_loaded(self, tmp_path):
+        graphs = random_graph([6, 5])
+        for estimator in (node(), GraphLaGraph(hidden_dim=4, epochs=1, device="cpu")):
+            folder = estimator.fit(graphs).save(tmp_path / type(estimator).__name__)
+            loaded = load_estimator(folder)
+            assert type(loaded) is type(estimator)
+            np.testing.assert_array_equal(loaded.transform(graphs), estimator.transform(graphs))
+
     def test_the_other_level_is_refused(self, tmp_path):
         folder = node().fit(random_graph([6])).save(tmp_path / "model")
         with pytest.raises(
-            RunFolderError, match=r"holds a node-level model. Load it with NodeLaGraph.load"
+            RunFolderError,
+            match=r"node-level model of the method 'lagraph', which GraphLaGraph is not",
         ):
             GraphLaGraph.load(folder)
 

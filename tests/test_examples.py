@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from installed import run_installed
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 EXPECTED = {
@@ -21,9 +21,7 @@ EXPECTED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
 def test_example_runs(path, tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
+    done = run_installed(["python", str(path)], folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert EXPECTED[path.name] in done.stdout
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 import torch
 
 from cases import random_graph
 from graphlatent import NodeLaGraph, read_graphs
-from graphlatent.errors import ConfigError
+from graphlatent.errors import ConfigError, InputError
 
 
 def node(**values) -> NodeLaGraph:
@@ -41,8 +43,6 @@ class TestFoundByUsers:
         assert fitted.fit(data).transform(data).shape == (9, 20)
 
     def test_nodes_of_several_graphs_can_be_told_apart(self, tmp_path):
-        import pandas as pd
-
         edges = pd.DataFrame({"source": [1, 2, 1], "target": [2, 3, 2], "graph": list("AAB")})
         with pytest.warns(UserWarning, match="read in both directions"):
             embedded = node().fit(edges).embed(edges)
@@ -70,9 +70,39 @@ class TestFoundByUsers:
             8,
         )
 
+    @pytest.mark.parametrize("use", ["fit", "fit_transform"])
+    def test_features_that_come_as_y_are_refused(self, use):
+        edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+        adjacency, x = sp.csr_matrix((np.ones(4), edges)), np.eye(3)
+        tables = (
+            pd.DataFrame(edges.T, columns=["source", "target"]),
+            pd.DataFrame({"id": [0, 1, 2]}),
+        )
+        for graph, y in (
+            (adjacency, x),
+            (adjacency, sp.csr_matrix(x)),
+            (adjacency, torch.eye(3)),
+            (edges, x),
+            tables,
+        ):
+            with pytest.raises(
+                InputError,
+                match=(
+                    rf"NodeLaGraph.{use} ignores y, and y is a matrix of shape \(3, \d\) beside a"
+                    rf" graph without features.*NodeLaGraph.{use}\(\(graph, x\)\)"
+                ),
+            ):
+                getattr(node(), use)(graph, y)
+        # Labels are ignored, of several kinds too
+        for graph, y in (
+            (adjacency, [0, 1, 0]),
+            ((adjacency, x), np.eye(3)),
+            ([(adjacency, x)] * 3, np.eye(3)),
+        ):
+            getattr(node(), use)(graph, y)
+
     def test_ids_of_any_kind_can_be_saved(self, tmp_path):
         import networkx as nx
-        import pandas as pd
 
         for i, names in enumerate([["a", ("t", 1), 3], [(0, 0), (0, 1), (1, 1)], [1, "1", 2]]):
             path = nx.path_graph(3)
@@ -132,8 +162,6 @@ class TestFoundByUsers:
             node(device=device).fit(random_graph([4]))
 
     def test_another_default_dtype_of_torch_changes_nothing(self, tmp_path):
-        import pandas as pd
-
         edges = pd.DataFrame({"source": [0, 1, 2], "target": [1, 2, 0], "weight": [1.0, 2.0, 3.0]})
         nodes = pd.DataFrame({"id": [0, 1, 2], "kind": ["a", "b", "a"], "size": [1.0, 2.5, 3.0]})
         with pytest.warns(UserWarning, match="read in both directions"):

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphlatent.representations as baselines
-from graphlatent.data.graph import GraphData, RawGraph, assemble
+from graphlatent.data.assemble import assemble
+from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.representations import propagated_features, raw_features

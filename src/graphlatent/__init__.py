@@ -4,18 +4,22 @@
 >>> embeddings = NodeLaGraph().fit_transform((edge_index, x))               # doctest: +SKIP
 """
 
-from graphlatent._version import __version__
-from graphlatent.data.datasets import load_dataset
-from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.read import read_graphs
-from graphlatent.data.readers.tables import TableOptions
-from graphlatent.embedding import Embeddings
-from graphlatent.errors import GraphLatentError, GraphLatentWarning
-from graphlatent.estimator import GraphLaGraph, NodeLaGraph
-from graphlatent.io.runfolder import RunFolder
+# Before anything allocates: torch reads this setting once.
 from graphlatent.ops.memory import ask_for_huge_pages
 
 ask_for_huge_pages()
+
+from graphlatent._version import __version__
+from graphlatent.data.datasets import load_dataset
+from graphlatent.data.graph import GraphData
+from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.readers.read import read_graphs
+from graphlatent.embedding import Embeddings
+from graphlatent.errors import GraphLatentError, GraphLatentWarning
+from graphlatent.io.runfolder import RunFolder
+from graphlatent.methods.dgi import NodeDGI
+from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
+from graphlatent.methods.registry import load_estimator
 
 __all__ = [
     "Embeddings",
@@ -23,10 +27,12 @@ __all__ = [
     "GraphLaGraph",
     "GraphLatentError",
     "GraphLatentWarning",
+    "NodeDGI",
     "NodeLaGraph",
     "RunFolder",
     "TableOptions",
     "__version__",
     "load_dataset",
+    "load_estimator",
     "read_graphs",
 ]

@@ -1,10 +1,12 @@
-"""Every setting of graphlatent, once: name, type, allowed values, default, meaning.
+"""The settings that every method shares, and how settings are declared, checked and described.
 
-The estimators inherit these dataclasses, so a setting is at the same time a constructor argument, a
-key of a TOML file and a key of the command line's `--set`. A value of None in one of the last four
-method settings means "what the preset says"; `resolve` fills those in and checks everything. The
-classes are not frozen because scikit-learn's `set_params` assigns to them; the rest of the package
-only ever sees the checked copy that `resolve` returns, and never changes it.
+A setting is declared once: name, type, allowed values, default, meaning. The estimators inherit
+these dataclasses, so a setting is at the same time a constructor argument, a key of a TOML file and
+a key of the command line's `--set`. A method adds its own settings in a dataclass of its own (see
+`methods/lagraph/settings.py`). Where None is allowed it may mean "what the preset says"; `resolve`
+fills those in and checks everything. The classes are not frozen because scikit-learn's
+`set_params` assigns to them; the rest of the package only ever sees the checked copy that
+`resolve` returns, and never changes it.
 """
 
 from __future__ import annotations
@@ -33,8 +35,6 @@ from torch import nn
 from graphlatent.errors import ConfigError, bad_argument
 
 Level: TypeAlias = Literal["node", "graph"]
-Objective: TypeAlias = Literal["mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"]
-Preset: TypeAlias = Literal["paper", "released"]
 
 
 @dataclass(frozen=True)
@@ -67,62 +67,51 @@ Encoder: TypeAlias = Annotated[
 ]
 HiddenDim: TypeAlias = Annotated[int, Range(1), Doc("width of every encoder layer")]
 NumLayers: TypeAlias = Annotated[int, Range(1), Doc("encoder layers")]
-DecoderLayers: TypeAlias = Annotated[int, Range(1), Doc("decoder layers; 1 is a linear map")]
-Alpha: TypeAlias = Annotated[float, Range(0), Doc("weight of the invariance term")]
-MaskRatio: TypeAlias = Annotated[
-    float, Range(0, 1, open_low=True), Doc("share of each graph's nodes that is masked in a step")
-]
 Epochs: TypeAlias = Annotated[
     int, Range(0), Doc("passes over the training data; 0 keeps the random initial encoder")
 ]
-LearningRate: TypeAlias = Annotated[float, Range(0, open_low=True), Doc("Adam's learning rate")]
+LearningRate: TypeAlias = Annotated[float, Range(0, open_low=True), Doc("peak learning rate")]
+Optimizer: TypeAlias = Annotated[
+    Literal["adam", "adamw"], Doc("'adam', or 'adamw' with decoupled weight decay")
+]
+WeightDecay: TypeAlias = Annotated[float, Range(0), Doc("the optimizer's weight decay")]
+Schedule: TypeAlias = Annotated[
+    Literal["none", "cosine"],
+    Doc("learning rate: constant, or cosine down to 0 at the last epoch"),
+]
+WarmupRatio: TypeAlias = Annotated[
+    float, Range(0, 1), Doc("share of the epochs in which the learning rate grows to its peak")
+]
+Patience: TypeAlias = Annotated[
+    int | None,
+    Range(1),
+    Doc("stop after this many epochs without a better training loss; None: never"),
+]
+
+
+Float32Precision: TypeAlias = Annotated[
+    Literal["fp32", "tf32"], Doc("products on a GPU: full float32, or TF32; on a CPU always fp32")
+]
+"""For methods that do not compute in bfloat16."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Settings:
-    """What both levels share."""
+    """What every method and both levels share: encoder, training, features, device."""
 
-    preset: Annotated[
-        Preset,
-        Doc(
-            "'paper': the published formulas; 'released': what the authors' scripts compute in"
-            " training"
-        ),
-    ] = "paper"
     encoder: Encoder
     hidden_dim: HiddenDim
     num_layers: NumLayers
     activation: Annotated[
         Literal["auto", "prelu", "relu"], Doc("'auto': PReLU in GCN, ReLU in GIN")
     ] = "auto"
-    decoder: Annotated[
-        Literal["mlp", "gnn"], Doc("'mlp'; at graph level also 'gnn', layers of the encoder's kind")
-    ] = "mlp"
-    decoder_layers: DecoderLayers
-    objective: Annotated[
-        Objective,
-        Doc("reconstruction and invariance terms; 'denoise' is the denoising autoencoder"),
-    ] = "mse-embed"
-    alpha: Alpha
-    invariance_on: Annotated[
-        Literal["masked", "all"],
-        Doc("rows compared by the invariance term; the theory wants 'masked'"),
-    ] = "masked"
-    mask_ratio: MaskRatio
-    mask_value: Annotated[Literal["noise", "zeros"], Doc("what stands in masked rows")] = "noise"
-    noise_std: Annotated[float, Range(0), Doc("standard deviation of the masking noise")] = 0.5
     epochs: Epochs
     lr: LearningRate
-    weight_decay: Annotated[float, Range(0), Doc("Adam's weight decay")] = 0.0
-    schedule: Annotated[
-        Literal["none", "cosine"],
-        Doc("learning rate: constant, or cosine down to 0 at the last epoch"),
-    ] = "none"
-    patience: Annotated[
-        int | None,
-        Range(1),
-        Doc("stop after so many epochs without a better training loss; None: never"),
-    ] = None
+    optimizer: Optimizer = "adam"
+    weight_decay: WeightDecay = 0.0
+    schedule: Schedule = "none"
+    warmup_ratio: WarmupRatio = 0.0
+    patience: Patience = None
     degree_cap: Annotated[
         int, Range(1), Doc("graphs without features: one-hot degree, counted up to this")
     ] = 128
@@ -136,50 +125,32 @@ class Settings:
     random_state: Annotated[
         int, Range(0, 2**31 - 1), Doc("seed of initial weights, masks and batches")
     ] = 0
-    engine: Annotated[
-        Literal["auto", "general"],
-        Doc("'auto': the fastest exact way; 'general': two plain runs, for checking"),
-    ] = "auto"
     features: Annotated[
         Literal["auto", "dense", "sparse"],
-        Doc("how features are multiplied in training; 'auto': the faster way"),
+        Doc("form of the features in training; 'auto': the one that multiplies faster"),
     ] = "auto"
     precision: Annotated[
         Literal["fp32", "tf32", "bf16"],
         Doc(
-            "products on a GPU: full float32, TF32, or bfloat16 activations with float32 sums; CPU:"
-            " fp32"
+            "products on a GPU: full float32, TF32, or bfloat16 activations with float32 sums; on"
+            " a CPU always fp32"
         ),
     ] = "tf32"
     progress: Annotated[bool, Doc("show a progress bar (in a terminal)")] = False
-    loss_reduction: Annotated[
-        Literal["sum", "mean"] | None,
-        Doc("squared norms over features: paper 'sum', released 'mean'"),
-    ] = None
-    last_norm: Annotated[
-        bool | None, Doc("batch norm after the last encoder layer: paper no, released yes")
-    ] = None
-    output_activation: Annotated[
-        Literal["none", "relu"] | None, Doc("after the decoder: paper 'none', released 'relu'")
-    ] = None
-    mask_rounding: Annotated[
-        Literal["round", "floor"] | None,
-        Doc("masked nodes: paper 'round', at least 1; released 'floor'"),
-    ] = None
+
+    def preset_values(self) -> Mapping[str, Any]:
+        """The values that stand for None in this object's settings; none by default."""
+        return {}
+
+    def check_together(self, owner: str) -> None:
+        """Raise a `ConfigError` where settings contradict each other; none do by default."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NodeSettings(Settings):
-    """Settings of `NodeLaGraph`. Why these defaults: docs/defaults.md."""
+    """What every method that embeds nodes has besides."""
 
     encoder: Encoder = "gcn"
-    hidden_dim: HiddenDim = 512
-    num_layers: NumLayers = 2
-    decoder_layers: DecoderLayers = 1
-    alpha: Alpha = 2.0
-    mask_ratio: MaskRatio = 0.05
-    epochs: Epochs = 200
-    lr: LearningRate = 1e-3
     batching: Annotated[
         Literal["full", "nodes"],
         Doc("'full': whole graph a step; 'nodes': a random induced subgraph"),
@@ -193,45 +164,16 @@ class NodeSettings(Settings):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GraphSettings(Settings):
-    """Settings of `GraphLaGraph`. Why these defaults: docs/defaults.md."""
+    """What every method that embeds whole graphs has besides."""
 
     encoder: Encoder = "gin"
-    hidden_dim: HiddenDim = 128
-    num_layers: NumLayers = 3
-    decoder_layers: DecoderLayers = 2
-    alpha: Alpha = 10.0
-    mask_ratio: MaskRatio = 0.05
-    epochs: Epochs = 10
-    lr: LearningRate = 1e-4
     batch_size: Annotated[int, Range(1), Doc("graphs in a mini-batch")] = 128
     readout: Annotated[Literal["sum", "mean"], Doc("how node rows become one row per graph")] = (
         "sum"
     )
 
 
-PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "paper": {
-        "loss_reduction": "sum",
-        "last_norm": False,
-        "output_activation": "none",
-        "mask_rounding": "round",
-    },
-    "released": {
-        "loss_reduction": "mean",
-        "last_norm": True,
-        "output_activation": "relu",
-        "mask_rounding": "floor",
-    },
-}
-
 AnySettings = TypeVar("AnySettings", bound=Settings)
-
-
-def settings_class(level: str) -> type[NodeSettings] | type[GraphSettings]:
-    """The settings of a level, 'node' or 'graph'."""
-    if level not in ("node", "graph"):
-        raise bad_argument("level", owner="graphlatent", allowed="'node' or 'graph'", got=level)
-    return NodeSettings if level == "node" else GraphSettings
 
 
 def field_hints(cls: type[Settings]) -> dict[str, Any]:
@@ -261,9 +203,9 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
         value = getattr(settings, name)
         if not _fits(value, hint):
             raise bad_argument(name, owner=owner, allowed=_allowed(hint), got=value)
-    filled = {k: v for k, v in PRESETS[settings.preset].items() if getattr(settings, k) is None}
+    filled = {k: v for k, v in settings.preset_values().items() if getattr(settings, k) is None}
     resolved = dataclasses.replace(settings, **{**_plain_numbers(settings), **filled})
-    _check_together(resolved, owner)
+    resolved.check_together(owner)
     return resolved
 
 
@@ -327,37 +269,6 @@ def to_mapping(settings: Settings) -> dict[str, Any]:
     if isinstance(values["encoder"], nn.Module):
         values["encoder"] = f"custom:{type(values['encoder']).__qualname__}"
     return {k: v for k, v in values.items() if v is not None}
-
-
-def _check_together(settings: Settings, owner: str) -> None:
-    graph_level = isinstance(settings, GraphSettings)
-    if settings.decoder == "gnn" and not graph_level:
-        raise ConfigError(
-            f"The 'decoder' parameter of {owner} must be 'mlp': at node level the bound needs a"
-            " decoder of row-wise layers."
-        )
-    if settings.decoder == "gnn" and isinstance(settings.encoder, nn.Module):
-        raise ConfigError(
-            f"decoder='gnn' of {owner} repeats the encoder's kind of layer, so encoder must be"
-            " 'gcn' or 'gin'."
-        )
-    if settings.invariance_on == "all" and graph_level and settings.objective.endswith("-embed"):
-        raise ConfigError(
-            f"invariance_on='all' of {owner} has no meaning for '{settings.objective}': a graph's"
-            " embedding already pools all nodes. Use 'masked', or an '-output' objective."
-        )
-    if settings.precision == "bf16" and (
-        settings.engine == "general" or isinstance(settings.encoder, nn.Module)
-    ):
-        raise ConfigError(
-            f"precision='bf16' of {owner} needs a built-in encoder and engine='auto'. Use 'tf32' or"
-            " 'fp32'."
-        )
-    if settings.objective.startswith("ce-") and settings.output_activation == "relu":
-        raise ConfigError(
-            f"objective='{settings.objective}' of {owner} needs output_activation='none': its"
-            " outputs are logits."
-        )
 
 
 def _plain_numbers(settings: Settings) -> dict[str, Any]:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphlatent.data.batches import Batch
-from graphlatent.errors import OutputError, missing_package
+from graphlatent.errors import OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
-from graphlatent.methods.lagraph.model import LaGraphModel
+from graphlatent.methods.base import Method
+from graphlatent.nn.readout import readout
 from graphlatent.ops.sparse import to_dense
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
 
 SUFFIXES = (".parquet", ".npz", ".csv")
 
@@ -49,10 +50,6 @@ class Embeddings:
         """A `pyarrow.Table` with the ids first and one float column per dimension (ids of mixed
         kinds as text).
         """
-        try:
-            import pyarrow as pa
-        except ImportError as error:
-            raise missing_package("pyarrow", needed_for="An Arrow table") from error
         columns = {} if self.graphs is None else {"graph": pa.array(_plain(self.graphs).tolist())}
         columns[self.id_name] = pa.array(_plain(self.ids).tolist())
         columns |= {name: pa.array(self.values[:, i]) for i, name in enumerate(self.names)}
@@ -62,10 +59,6 @@ class Embeddings:
         """A `pandas.DataFrame` indexed by the ids (and before them by the graph, where there are
         several).
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise missing_package("pandas", needed_for="A DataFrame") from error
         index: pd.Index[Any] = pd.Index(self.ids, name=self.id_name, tupleize_cols=False)
         if self.graphs is not None:
             index = pd.MultiIndex.from_arrays([self.graphs, index], names=["graph", self.id_name])
@@ -88,10 +81,7 @@ class Embeddings:
         return path
 
     def _write_parquet(self, path: Path) -> None:
-        table = self.to_arrow()
-        import pyarrow.parquet as pq
-
-        pq.write_table(table, path)
+        pyarrow.parquet.write_table(self.to_arrow(), path)
 
     def _write_npz(self, path: Path) -> None:
         arrays = {"ids": _plain(self.ids), "embeddings": self.values}
@@ -101,10 +91,7 @@ class Embeddings:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
     def _write_csv(self, path: Path) -> None:
-        table = self.to_arrow()
-        import pyarrow.csv as csv
-
-        csv.write_csv(table, path)
+        pyarrow.csv.write_csv(self.to_arrow(), path)
 
 
 def _plain(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -131,17 +118,20 @@ def check_embedding_path(path: Path, *, overwrite: bool) -> None:
 
 
 @torch.no_grad()
-def embed_nodes(model: LaGraphModel, batch: Batch, *, concat_input: bool = False) -> Tensor:
-    """The last layer's row of every node, [N, H]; with `concat_input` the features beside it, [N, H
-    + F].
-    """
+def node_rows(
+    method: Method[Any], model: nn.Module, batch: Batch, *, concat_input: bool = False
+) -> Tensor:
+    """The last layer's row of every node, [N, H]; with `concat_input` [N, H + F]."""
     model.eval()
-    hidden = model.encode(batch.x, batch.structure)[-1]
+    hidden = method.encode(model, batch)[-1]
     return torch.cat([hidden, to_dense(batch.x)], dim=1) if concat_input else hidden
 
 
 @torch.no_grad()
-def embed_graphs(model: LaGraphModel, batch: Batch) -> Tensor:
+def pooled_rows(
+    method: Method[Any], model: nn.Module, batch: Batch, *, pooling: str = "sum"
+) -> Tensor:
     """The pooled layers of every graph side by side, [B, layers * H]."""
     model.eval()
-    return model.pool(model.encode(batch.x, batch.structure), batch.graph_id, batch.num_graphs)
+    layers = method.encode(model, batch)
+    return readout(layers, batch.graph_id, num_graphs=batch.num_graphs, pooling=pooling)

@@ -7,7 +7,7 @@ without a traceback, exit code 2.
 
 from __future__ import annotations
 
-from functools import cache
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 
 
 class GraphLatentError(Exception):
@@ -44,6 +44,10 @@ class TrainingInterrupted(GraphLatentError):  # noqa: N818 - not an error
     """The user pressed Ctrl-C; the step was finished and the state saved."""
 
 
+class NotFittedError(GraphLatentError, SklearnNotFittedError):  # type: ignore[misc]
+    """An estimator is used before `fit`; also scikit-learn's error of that name."""
+
+
 class MissingDependencyError(GraphLatentError, ImportError):
     """An optional package is needed for what was asked."""
 
@@ -64,26 +68,8 @@ def missing_package(package: str, *, needed_for: str) -> MissingDependencyError:
     )
 
 
-@cache
-def not_fitted_class() -> type[GraphLatentError]:
-    """The class of the 'not fitted' error: also scikit-learn's own `NotFittedError` where
-    scikit-learn is installed.
-    """
-    try:
-        from sklearn.exceptions import NotFittedError as SklearnNotFitted
-    except ImportError:
-        return type(
-            "NotFittedError",
-            (GraphLatentError, ValueError, AttributeError),
-            {"__doc__": "Not fitted yet."},
-        )
-    return type(
-        "NotFittedError", (GraphLatentError, SklearnNotFitted), {"__doc__": "Not fitted yet."}
-    )
-
-
 def not_fitted(owner: str) -> GraphLatentError:
     """The error of an estimator that is used before `fit`."""
-    return not_fitted_class()(
+    return NotFittedError(
         f"This {owner} is not fitted yet. Call 'fit' with a graph, or 'load' a saved folder, first."
     )

@@ -24,7 +24,7 @@ from graphlatent.bench.recipe import ROWS, Recipe
 from graphlatent.bench.runner import Event, run_cells
 from graphlatent.data.splits import random_splits
 from graphlatent.errors import ConfigError
-from graphlatent.estimator import LaGraphEstimator
+from graphlatent.estimator import Estimator
 from standins import tiny, write_flickr, write_mutag, write_photo, write_ppi
 
 pytestmark = pytest.mark.slow
@@ -360,13 +360,13 @@ class TestFailures:
 
 class TestSharing:
     def test_cells_of_one_set_share_data_and_trainings(self, run, loaded, monkeypatch, tmp_path):
-        trained, snapshots = [], LaGraphEstimator.snapshots
+        trained, snapshots = [], Estimator.snapshots
 
         def counted(estimator, graph, *, epochs):
             trained.append(list(epochs))
             return snapshots(estimator, graph, epochs=epochs)
 
-        monkeypatch.setattr(LaGraphEstimator, "snapshots", counted)
+        monkeypatch.setattr(Estimator, "snapshots", counted)
         events = run(quick(NODE, "paper"), quick(GRAPH, "propagated"), quick(PLAIN, "paper"))
         # Together, whatever stands between them
         assert [event.cell for event in events] == [NODE, PLAIN, GRAPH]

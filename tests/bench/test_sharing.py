@@ -13,7 +13,7 @@ from graphlatent.bench import measure
 from graphlatent.bench.material import Material, load_material
 from graphlatent.bench.measure import CONCAT, PLAIN
 from graphlatent.bench.recipe import Recipe
-from graphlatent.estimator import LaGraphEstimator
+from graphlatent.estimator import Estimator
 from graphlatent.probes.results import ProbeResult
 from one_by_one import candidates, fixed, measurement, probed
 from standins import tiny, write_flickr, write_mutag, write_photo, write_ppi
@@ -36,13 +36,13 @@ def materials(tmp_path_factory) -> dict[str, Material]:
 def work(monkeypatch) -> dict[str, list[Any]]:
     """The epochs of every training, and what every probe was asked, in their order."""
     done: dict[str, list[Any]] = {"trained": [], "linear": [], "svm": [], "adam": []}
-    snapshots = LaGraphEstimator.snapshots
+    snapshots = Estimator.snapshots
 
     def training(estimator, graph, *, epochs):
         done["trained"].append(list(epochs))
         yield from snapshots(estimator, graph, epochs=epochs)
 
-    monkeypatch.setattr(LaGraphEstimator, "snapshots", training)
+    monkeypatch.setattr(Estimator, "snapshots", training)
     for probe in ("linear", "svm", "adam"):
         answers = getattr(measure, f"{probe}_answers")
 

@@ -145,6 +145,45 @@ class TestTrainAndEmbed:
             "z",
         ]
 
+    def test_several_labels_are_no_features(self, tables):
+        code, _, err = train(tables, "--label", "city")
+        assert code == 0, err
+        results = json.loads((tables / "run" / "results.json").read_text())
+        assert results["input"]["features"] == "1 columns: age"
+        for command in ("info", "links"):
+            options = ["--label", "kind", "--label", "city", *(FAST if command == "links" else ())]
+            options += ["--seeds", "1"] if command == "links" else []
+            code, out, err = run(
+                command,
+                tables / "edges.csv",
+                "--nodes",
+                tables / "nodes.csv",
+                *options,
+                "--json",
+            )
+            assert code == 0, err
+            facts = json.loads(out)
+            assert facts.get("input", facts)["features"] == "1 columns: age"
+
+    @pytest.mark.parametrize("labels", [[], ["--label", "kind"]])
+    @pytest.mark.parametrize("drop", [[], ["kind"]])
+    def test_new_nodes_need_no_label(self, tables, drop, labels):
+        train(tables)
+        pd.read_csv(tables / "nodes.csv").drop(columns=drop).to_csv(tables / "new.csv", index=False)
+        code, _, err = run(
+            "embed",
+            tables / "run",
+            tables / "edges.csv",
+            "--nodes",
+            tables / "new.csv",
+            "--out",
+            tables / "e.parquet",
+            *labels,
+        )
+        assert code == 0, err
+        saved = pd.read_parquet(tables / "run" / "embeddings.parquet")
+        pd.testing.assert_frame_equal(pd.read_parquet(tables / "e.parquet"), saved)
+
     def test_json_is_one_object_and_quiet_is_quiet(self, tables):
         code, out, err = train(tables, "--json", "--quiet")
         assert code == 0 and err == ""
@@ -236,6 +275,21 @@ class TestInfo:
             and facts["features"] == "3 columns: age, city, kind"
         )
         assert any("had no reverse" in note for note in facts["notes"]) and facts["problems"] == []
+
+    def test_edge_columns_that_are_not_used_are_named(self, tables):
+        edges = pd.read_csv(tables / "edges.csv")
+        edges.assign(amount=1.5, day="Monday").to_csv(tables / "more.csv", index=False)
+        note = "edge columns that are not used: 'amount', 'day'"
+        (found,) = [
+            text
+            for text in json.loads(run("info", tables / "more.csv", "--json")[1])["notes"]
+            if note in text
+        ]
+        _, _, err = run("train", tables / "more.csv", "--out", tables / "run", *FAST)
+        assert f"note: {found}\n" in err
+        chosen = ["--weight", "amount", "--out", tables / "run", "--overwrite"]
+        _, _, err = run("train", tables / "more.csv", *chosen, *FAST)
+        assert "edge columns that are not used: 'weight', 'day'" in err
 
     def test_problems_are_found(self, tables):
         nodes, edges = pd.read_csv(tables / "nodes.csv"), pd.read_csv(tables / "edges.csv")

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_probe import fails, told
 
+import commands
 from graphlatent.cli.labelled import match_rows, read_embeddings, read_features, read_labels
 from graphlatent.cli.targets import Target, as_target, refuse_label
 from graphlatent.embedding import Embeddings
@@ -307,13 +308,13 @@ def test_features_are_all_columns_but_ids_and_labels(tmp_path):
 # --- raw features are not the label ---
 
 
-def run_folder(tmp_path, reading):
-    """The folder of a run that was told `reading`, the options to probe it, and a node table with
-    the label in its own words.
+def run_folder(tmp_path, *options):
+    """The folder of a run on a node table that holds the label in other words (team), and the
+    options to probe it.
     """
-    rows = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
-    Embeddings(rows, np.arange(40)).save(tmp_path / "run" / "embeddings.parquet", overwrite=True)
-    (tmp_path / "run" / "results.json").write_text(json.dumps({"reading": reading}))
+    rng = np.random.default_rng(0)
+    edges = pd.DataFrame({"source": rng.integers(0, 40, 90), "target": rng.integers(0, 40, 90)})
+    edges.to_csv(tmp_path / "edges.csv", index=False)
     table = pd.DataFrame(
         {
             "id": range(40),
@@ -322,8 +323,17 @@ def run_folder(tmp_path, reading):
             "team": ["red", "blue"] * 20,
         }
     )
-    table.to_csv(tmp_path / "nodes.csv", index=False)
+    table.drop(columns="y").to_csv(tmp_path / "nodes.csv", index=False)
     table[["id", "y"]].to_csv(tmp_path / "labels.csv", index=False)
+    settings = ("epochs=1", "hidden_dim=3", "device=cpu")
+    commands.told(
+        "train",
+        tmp_path / "edges.csv",
+        "--out",
+        tmp_path / "run",
+        *(part for setting in settings for part in ("--set", setting)),
+        *options,
+    )
     return (
         tmp_path / "run",
         "--labels",
@@ -337,45 +347,58 @@ def run_folder(tmp_path, reading):
     )
 
 
-def test_the_label_of_the_run_is_no_raw_feature(tmp_path):
-    assert told(*run_folder(tmp_path, {"features": None, "label": "team"}))["notes"] == [
-        "raw features: 1 column(s): size"
-    ]
-    assert told(*run_folder(tmp_path, {"features": ["size"], "label": None}))["notes"] == [
-        "raw features: 1 column(s): size"
-    ]
+@pytest.mark.parametrize("choice", [("--label", "team"), ("--features", "size")])
+def test_raw_features_are_those_of_the_run(tmp_path, choice):
+    run = run_folder(tmp_path, "--nodes", tmp_path / "nodes.csv", *choice)
+    assert told(*run)["notes"] == ["raw features: 1 column(s): size"]
 
 
-@pytest.mark.parametrize("reading", [{"features": None, "label": None}, {"features": ["team"]}, {}])
-def test_a_raw_column_that_is_the_label_in_other_words(tmp_path, reading):
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("kind", ["linear", "knn", "svm", "clusters"])
+def test_raw_features_are_encoded_as_the_run_encoded_them(tmp_path, standardize, kind):
+    choice = ("--label", "team", "--set", f"standardize={str(standardize).lower()}")
+    where, *options = run_folder(tmp_path, "--nodes", tmp_path / "nodes.csv", *choice)
+    drawn = [] if kind in ("svm", "clusters") else options[-4:]
+    found = told(where, *options[:-4], *drawn, "--kind", kind, "--seeds", "1")
+    size = (np.arange(40) % 7)[:, None].astype(np.float32)
+    given = (size - size.mean()) / size.std() if standardize else size
+    np.save(tmp_path / "given.npy", given.astype(np.float32))
+    np.save(tmp_path / "y.npy", np.arange(40) % 2)
+    alone = told(
+        tmp_path / "given.npy", "--labels", tmp_path / "y.npy", *drawn, "--kind", kind, "--seeds", 1
+    )
+    assert found["results"]["raw features"] == alone["results"]["embeddings"]
+    # A file of embeddings says nothing of the run: numbers are as they are in the table
+    saved = where / "embeddings.parquet"
+    (tmp_path / "nodes.csv").write_text(
+        pd.read_csv(tmp_path / "nodes.csv").drop(columns="team").to_csv(index=False)
+    )
+    np.save(tmp_path / "given.npy", size)
+    bare = told(saved, *options[:-4], *drawn, "--kind", kind, "--seeds", "1")
+    alone = told(
+        tmp_path / "given.npy", "--labels", tmp_path / "y.npy", *drawn, "--kind", kind, "--seeds", 1
+    )
+    assert bare["results"]["raw features"] == alone["results"]["embeddings"]
+
+
+@pytest.mark.parametrize("with_nodes", [True, False])
+def test_a_raw_column_that_is_the_label_in_other_words(tmp_path, with_nodes):
+    run = run_folder(tmp_path, *(("--nodes", tmp_path / "nodes.csv") if with_nodes else ()))
     assert (
-        fails(*run_folder(tmp_path, reading))
+        fails(*run)
         == "nodes (nodes.csv): the values of column 'team' correspond one to one to those of the"
         " label 'y', so it is the label in other words and no feature to compare with. Take the"
         " column out of the table given by --raw."
     )
 
 
-@pytest.mark.parametrize(
-    "reading",
-    [
-        5,
-        None,
-        [],
-        "size",
-        {"features": 5},
-        {"features": "size"},
-        {"features": [5]},
-        {"label": ["y"]},
-    ],
-)
+@pytest.mark.parametrize("reading", [5, None, [], "size", {"label": 5}])
 def test_a_run_that_does_not_say_what_it_was_told(tmp_path, reading):
-    assert (
-        fails(*run_folder(tmp_path, reading))
-        == f"{tmp_path / 'run' / 'results.json'} is damaged: its 'reading' must be an object whose"
-        " 'features' are null or a list of columns and whose 'label' is null or a column. Copy"
-        " the file again, or give embeddings.parquet instead of the folder."
-    )
+    run = run_folder(tmp_path)
+    (tmp_path / "run" / "results.json").write_text(json.dumps({"reading": reading}))
+    said = fails(*run)
+    assert said.startswith(f"{tmp_path / 'run' / 'results.json'} is damaged: Options of reading: ")
+    assert said.endswith("Copy the file again, or give embeddings.parquet instead of the folder.")
 
 
 @given(

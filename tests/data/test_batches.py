@@ -124,13 +124,13 @@ def test_features_must_be_encoded_first():
         full_batch(dataclasses.replace(random_graph([3]), x=None), prepare=plain, device=CPU)
 
 
-def test_steps_of_free_shapes_have_no_kind():
+def test_steps_of_variable_shape_have_no_shape_key():
     graph = random_graph([3, 4])
     batches = GraphBatches(
         full_batch(graph, prepare=lambda edges: edges, device=torch.device("cpu")),
         graph.ptr,
         batch_size=1,
     )
-    assert batches.kind(torch.tensor([0])) is None
-    with pytest.raises(TypeError, match="one by one"):
+    assert batches.shape_key(torch.tensor([0])) is None
+    with pytest.raises(TypeError, match="variable shape"):
         batches.cut(torch.tensor([0]), 0)

@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphlatent.data.assemble import assemble
 from graphlatent.data.cut import cut_graphs, take_apart
-from graphlatent.data.graph import RawGraph, assemble
+from graphlatent.data.graph import RawGraph
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 

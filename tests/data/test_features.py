@@ -9,9 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphlatent.data.assemble import assemble
 from graphlatent.data.columns import ColumnSpec
 from graphlatent.data.features import FeatureSpec, encode_features, fit_features
-from graphlatent.data.graph import RawGraph, assemble
+from graphlatent.data.graph import RawGraph
 from graphlatent.errors import ConfigError, GraphLatentWarning, InputError
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 
@@ -81,6 +82,27 @@ def test_constant_column_becomes_zero():
     spec = fit(graph)
     assert (spec.columns[0].mean, spec.columns[0].scale) == (0.1, 1.0)
     assert encode_features(spec, graph).x.abs().sum() == 0
+
+
+@pytest.mark.parametrize("values", [[0, 1, 1], [0.0, 1.0, 0.0], [0, 0, 0], [1, 1, 1]])
+def test_columns_of_0_and_1_are_left_as_they_are(values):
+    graph = with_columns(word=values, objects=objects(*values))
+    spec = fit(graph)
+    assert [(c.kind, c.mean, c.scale) for c in spec.columns] == [("numeric", 0.0, 1.0)] * 2
+    assert encode_features(spec, graph).x.tolist() == [[v, v] for v in values]
+    # Another number may come later
+    assert encode_features(spec, with_columns(word=[2], objects=[0.5])).x.tolist() == [[2, 0.5]]
+
+
+def test_wide_columns_are_sparse_where_most_values_are_0():
+    numbers = np.arange(4.0)
+    words = {f"w{i}": np.eye(4)[i % 4] for i in range(257)}
+    graph = with_columns(**words)
+    assert isinstance(encode_features(fit(graph), graph).x, SparseMatrix)
+    narrow = with_columns(**dict(list(words.items())[:256]))
+    assert isinstance(encode_features(fit(narrow), narrow).x, torch.Tensor)
+    full = with_columns(**{f"n{i}": numbers for i in range(257)})
+    assert isinstance(encode_features(fit(full), full).x, torch.Tensor)
 
 
 def test_the_order_of_columns_at_transform_does_not_matter():
@@ -211,7 +233,11 @@ def test_json_round_trip(spec):
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.floats(-1e6, 1e6), st.booleans(), st.sampled_from(["a", "b", "ä", "", "a b"])),
+        st.tuples(
+            st.sampled_from([0.0, 1.0]) | st.floats(-1e6, 1e6),
+            st.booleans(),
+            st.sampled_from(["a", "b", "ä", "", "a b"]),
+        ),
         min_size=1,
         max_size=12,
     )
@@ -222,6 +248,8 @@ def test_columns_equal_a_loop(rows):
     spec = fit(graph)
     known = sorted(set(texts))
     mean, scale = np.mean(numbers), np.std(numbers) if min(numbers) != max(numbers) else 1.0
+    if set(numbers) <= {0.0, 1.0}:
+        mean, scale = 0.0, 1.0
     expected = [
         [(n - mean) / (scale or 1.0), float(t), *[float(c == k) for k in known]] for n, t, c in rows
     ]

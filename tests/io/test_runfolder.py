@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -16,9 +17,10 @@ from safetensors.torch import load_file, save_file
 
 from cases import make_settings, random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph, RunFolder
+from graphlatent.config import to_mapping
 from graphlatent.errors import ConfigError, OutputError, RunFolderError
 from graphlatent.io.atomic import write_atomically
-from graphlatent.io.runfolder import read_toml, write_toml
+from graphlatent.io.config_file import RunConfig, read_config, write_config
 from graphlatent.training.loop import Hooks
 
 SIZES = [5, 4, 3, 6, 2, 7, 4, 3, 5, 6]
@@ -186,12 +188,13 @@ class TestResume:
 class TestToml:
     def test_round_trip(self, tmp_path):
         values = {"epochs": 3, "lr": 1e-05, "encoder": 'a "quoted" name', "progress": False}
-        write_toml(tmp_path / "c.toml", values, level="node")
-        assert read_toml(tmp_path / "c.toml") == ("node", values)
+        config = RunConfig(values, "node", "bgrl", {"source": "payer", "features": ["a", "b"]})
+        write_config(tmp_path / "c.toml", config)
+        assert read_config(tmp_path / "c.toml") == config
 
     def test_settings_at_the_top(self, tmp_path):
         (tmp_path / "c.toml").write_text("epochs = 3\n")
-        assert read_toml(tmp_path / "c.toml") == (None, {"epochs": 3})
+        assert read_config(tmp_path / "c.toml") == RunConfig({"epochs": 3}, None, "lagraph")
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -205,7 +208,7 @@ class TestToml:
         if text is not None:
             (tmp_path / "c.toml").write_text(text)
         with pytest.raises(ConfigError, match=message):
-            read_toml(tmp_path / "c.toml")
+            read_config(tmp_path / "c.toml")
 
 
 class TestAtomic:
@@ -283,6 +286,10 @@ def test_killed_at_any_moment_ends_with_the_same_bits(level, tmp_path):
 def test_check_same_ignores_the_progress_bar(tmp_path):
     run = RunFolder(tmp_path)
     chosen = make_settings("node", progress=True)
-    run.begin("node", make_settings("node"), features={}, about={"input": "x"})
-    assert run.check_same("node", chosen, fingerprint="x") is None
+    config = RunConfig(to_mapping(make_settings("node")), "node")
+    run.begin(config, features={}, about={"input": "x"})
+    same = RunConfig(to_mapping(chosen), "node")
+    assert run.check_same(same, fingerprint="x") is None
+    with pytest.raises(RunFolderError, match="method: lagraph in the run, bgrl now"):
+        run.check_same(dataclasses.replace(same, method="bgrl"), fingerprint="x")
     shutil.rmtree(tmp_path)

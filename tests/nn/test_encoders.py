@@ -168,7 +168,7 @@ class TestBatchNorm:
             def forward(self, x, edge_index, edge_weight):
                 return self.drop(self.norm(self.linear(x)))
 
-        model = CustomEncoder(Own())
+        model = CustomEncoder(Own(), 4)
         x = torch.randn(50, 4, generator=generator(0))
         measure_statistics(
             model, lambda: model.layers(x, EdgeList(torch.zeros(2, 0, dtype=torch.int64), None, 50))
@@ -184,7 +184,7 @@ class TestReadout:
         rows = [torch.tensor([[1.0], [2.0], [5.0]]), torch.tensor([[1.0], [1.0], [1.0]])]
         graph_id = torch.tensor([0, 0, 1])
         assert readout(rows, graph_id, num_graphs=2).tolist() == [[3, 2], [5, 1]]
-        assert readout(rows, graph_id, num_graphs=2, how="mean").tolist() == [[1.5, 1], [5, 1]]
+        assert readout(rows, graph_id, num_graphs=2, pooling="mean").tolist() == [[1.5, 1], [5, 1]]
 
 
 class TestCustomEncoder:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import generator
-from graphlatent.ops import masked as slices
-from graphlatent.ops.masked import Slice
+from graphlatent.ops import masked
+from graphlatent.ops.masked import MaskedOperator
 from graphlatent.ops.sparse import SparseMatrix
 
 
@@ -36,33 +36,33 @@ def matrix(
     small=st.booleans(),
     seed=st.integers(0, 999),
 )
-def test_take_and_spread(nodes, share, symmetric, small, seed):
-    limit, slices._SMALL = slices._SMALL, 10**9 if small else 0  # both ways on a CPU
+def test_gather_and_scatter(nodes, share, symmetric, small, seed):
+    limit, masked._SMALL = masked._SMALL, 10**9 if small else 0  # both ways on a CPU
     try:
         a, dense = matrix(nodes, nodes, seed, symmetric=symmetric)
         gen = generator(seed)
         picked = torch.sort(
             torch.randperm(nodes, generator=gen)[: max(1, int(share * nodes))]
         ).values
-        part = Slice(a, picked)
+        part = MaskedOperator(a, picked)
         whole, some = (
             torch.randn(n, 3, generator=gen, dtype=torch.float64, requires_grad=True)
             for n in (nodes, picked.numel())
         )
-        torch.testing.assert_close(part.take(whole), dense[picked] @ whole)
-        torch.testing.assert_close(part.spread(some, whole), whole + dense[:, picked] @ some)
-        assert torch.autograd.gradcheck(part.take, (whole,))
-        assert torch.autograd.gradcheck(part.spread, (some, whole))
+        torch.testing.assert_close(part.gather(whole), dense[picked] @ whole)
+        torch.testing.assert_close(part.scatter(some, whole), whole + dense[:, picked] @ some)
+        assert torch.autograd.gradcheck(part.gather, (whole,))
+        assert torch.autograd.gradcheck(part.scatter, (some, whole))
     finally:
-        slices._SMALL = limit
+        masked._SMALL = limit
 
 
 @pytest.mark.parametrize("small", [True, False])
 def test_rows_of_features(small, monkeypatch):
     """A matrix that is not square: rows are nodes, columns are not."""
-    monkeypatch.setattr(slices, "_SMALL", 10**9 if small else 0)
+    monkeypatch.setattr(masked, "_SMALL", 10**9 if small else 0)
     x, dense = matrix(8, 5, 0)
     picked = torch.tensor([1, 4, 7])
     weight = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
-    torch.testing.assert_close(Slice(x, picked).take(weight), dense[picked] @ weight)
-    assert torch.autograd.gradcheck(Slice(x, picked).take, (weight,))
+    torch.testing.assert_close(MaskedOperator(x, picked).gather(weight), dense[picked] @ weight)
+    assert torch.autograd.gradcheck(MaskedOperator(x, picked).gather, (weight,))

@@ -7,14 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphlatent.ops.sparse import (
-    PatchedRows,
-    SparseMatrix,
-    matmul,
-    replace_rows,
-    take_rows,
-    to_dense,
-)
+from graphlatent.ops.feature_views import PatchedRows, replace_rows
+from graphlatent.ops.sparse import SparseMatrix, matmul, take_rows, to_dense
 
 
 def random_sparse(rows, cols, density=0.4, seed=0):

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import random_graph
+from graphlatent.data.assemble import assemble
 from graphlatent.data.edges import is_symmetric
-from graphlatent.data.graph import GraphData, RawGraph, assemble
+from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.probes.edge_splits import LinkPairs, PairIndex, hold_out_edges
 

@@ -14,7 +14,8 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 import graphlatent.probes.links as links
-from graphlatent.data.graph import GraphData, RawGraph, assemble
+from graphlatent.data.assemble import assemble
+from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.synthetic import latent_graph
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.probes.edge_splits import PairIndex, sample_pairs

@@ -5,12 +5,11 @@ import math
 import pytest
 import torch
 
-from cases import make_settings, random_graph
+from cases import make_method, random_graph
 from graphlatent.data.batches import FullBatches, GraphBatches, NodeBatches, full_batch
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
-from graphlatent.io.history import History
-from graphlatent.methods.lagraph.model import build_model
-from graphlatent.training.loop import Hooks, Snapshot, Training, seeded
+from graphlatent.io.runfolder import Snapshot
+from graphlatent.training.loop import Hooks, Training, seeded
 
 CPU = torch.device("cpu")
 
@@ -19,8 +18,9 @@ def make_training(
     level="graph", batching="graphs", *, sizes=(4, 3, 5, 2, 6, 3, 4), graph=None, **values
 ):
     graph = graph or random_graph(list(sizes), seed=1)
-    chosen = make_settings(level, **{"epochs": 4, "lr": 0.01, "mask_ratio": 0.3, **values})
-    model = build_model(chosen, in_dim=graph.x.shape[1], generator=seeded(chosen.random_state, 0))
+    method = make_method(level, **{"epochs": 4, "lr": 0.01, "mask_ratio": 0.3, **values})
+    seed = method.settings.random_state
+    model = method.build(graph.x.shape[1], generator=seeded(seed, 0))
     if batching == "nodes":
         batches = NodeBatches(
             graph,
@@ -37,7 +37,7 @@ def make_training(
             if batching == "graphs"
             else FullBatches(whole)
         )
-    return Training(model, batches, chosen, device=CPU)
+    return Training(method, model, method.begin(model, batches), device=CPU)
 
 
 def check_same_bits(a: Training, b: Training) -> None:
@@ -54,7 +54,7 @@ def test_training_lowers_the_loss():
     assert len(history) == 60
     assert history.loss[-1] < 0.9 * history.loss[0]
     assert history.loss[0] == pytest.approx(
-        history.reconstruction[0] + 2.0 * history.invariance[0], rel=1e-5
+        history.terms["reconstruction"][0] + 2.0 * history.terms["invariance"][0], rel=1e-5
     )
 
 
@@ -169,20 +169,6 @@ def test_no_epochs_leaves_the_start():
     before = {k: v.clone() for k, v in training.model.state_dict().items()}
     assert len(training.run()) == 0
     assert all(torch.equal(before[k], v) for k, v in training.model.state_dict().items())
-
-
-class TestHistory:
-    def test_round_trips_exactly(self):
-        history = History([1 / 3, 2.0], [0.1, 1e-300], [0.0, 5.0], [1e-3, 1e-3])
-        assert History.from_tensor(history.to_tensor()) == history
-        lines = history.to_csv().splitlines()
-        assert lines[0] == "epoch,loss,reconstruction,invariance,lr"
-        assert [float(v) for v in lines[1].split(",")] == [1, 1 / 3, 0.1, 0.0, 1e-3]
-        assert History.from_columns(history.columns()) == history
-
-    def test_empty(self):
-        assert History.from_tensor(History().to_tensor()) == History()
-        assert History().to_csv() == "epoch,loss,reconstruction,invariance,lr\n"
 
 
 class TestLossesLookedAtNowAndThen:

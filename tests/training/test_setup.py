@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from cases import as_sparse, make_settings, random_graph
+from cases import as_sparse, make_method, random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
 from graphlatent.data.batches import EdgeList, FullBatches, GraphBatches, NodeBatches
 from graphlatent.errors import ConfigError, GraphLatentWarning
@@ -83,10 +83,10 @@ def test_training_does_not_depend_on_the_form(cls):
 
 def test_what_is_set_up():
     graph = as_sparse(random_graph([6, 5], one_hot=True))
-    training, everything = set_up(graph, make_settings("node", features="sparse"), device=CPU)
+    training, everything = set_up(graph, make_method("node", features="sparse"), device=CPU)
     assert isinstance(training.batches, FullBatches)
     assert isinstance(everything().x, SparseMatrix)
-    training, everything = set_up(graph, make_settings("graph"), device=CPU)
+    training, everything = set_up(graph, make_method("graph"), device=CPU)
     assert isinstance(training.batches, GraphBatches)
     assert isinstance(everything().x, torch.Tensor)
 
@@ -129,10 +129,10 @@ class TestPrecision:
 def test_few_nodes_a_step_do_not_make_the_whole_graph_ready():
     graph = random_graph([30])
     training, everything = set_up(
-        graph, make_settings("node", batching="nodes", nodes_per_step=5), device=CPU
+        graph, make_method("node", batching="nodes", nodes_per_step=5), device=CPU
     )
     assert isinstance(training.batches, NodeBatches)
     kept = training.batches.everything
-    assert kept.propagated is None and kept.aligned is None and isinstance(kept.structure, EdgeList)
+    assert training.method.known.ax is None and isinstance(kept.structure, EdgeList)
     assert kept.x.data_ptr() == graph.x.data_ptr()  # the one copy that there is
     assert everything().num_nodes == 30

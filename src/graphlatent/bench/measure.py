@@ -24,8 +24,10 @@ import torch
 
 from graphlatent.bench.material import Material
 from graphlatent.bench.recipe import Recipe
-from graphlatent.config import GraphSettings, Level, NodeSettings, resolve, to_mapping
-from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
+from graphlatent.config import Level, NodeSettings, resolve, to_mapping
+from graphlatent.estimator import Estimator
+from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
+from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.probes.adam import adam_answers
 from graphlatent.probes.design import PREPROCESSING, Preprocessing
 from graphlatent.probes.linear import (
@@ -180,7 +182,7 @@ class Measurement:
     def _selected(
         self,
         recipe: Recipe,
-        settings: NodeSettings | GraphSettings,
+        settings: LaGraphSettings,
         names: Sequence[tuple[int, str]],
         *,
         fixed: Sequence[tuple[int, str]],
@@ -266,9 +268,7 @@ class Measurement:
             self.answered[memo] = probed()
         return self.answered[memo]
 
-    def _linear_of(
-        self, settings: NodeSettings | GraphSettings, epoch: int, kind: str
-    ) -> tuple[Answer, ...]:
+    def _linear_of(self, settings: LaGraphSettings, epoch: int, kind: str) -> tuple[Answer, ...]:
         return self._linear(
             _key(settings, self.seed),
             _name(epoch, kind),
@@ -295,7 +295,7 @@ class Measurement:
         return self._once("linear", key, name, probed)
 
     def _adam_of(
-        self, recipe: Recipe, settings: NodeSettings | GraphSettings, epoch: int, kind: str
+        self, recipe: Recipe, settings: LaGraphSettings, epoch: int, kind: str
     ) -> tuple[Answer, ...]:
         epochs, decay, name = (
             recipe.evaluation.probe_epochs,
@@ -359,7 +359,7 @@ class Measurement:
 
     # -- training
 
-    def _representation(self, settings: NodeSettings | GraphSettings, epoch: int, kind: str) -> Any:
+    def _representation(self, settings: LaGraphSettings, epoch: int, kind: str) -> Any:
         """The rows of one epoch of one training; trains to all epochs that are wanted the first
         time.
         """
@@ -385,7 +385,7 @@ class Measurement:
             settings = recipe.default_settings()
             self._train(settings, _default_epochs(settings.epochs))
 
-    def _train(self, settings: NodeSettings | GraphSettings, epochs: Sequence[int]) -> None:
+    def _train(self, settings: LaGraphSettings, epochs: Sequence[int]) -> None:
         key = _key(settings, self.seed)
         if all(epoch in self.embedded.get(key, {}) for epoch in epochs):
             return
@@ -432,9 +432,7 @@ def grids_fingerprint(level: Level) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:8]
 
 
-def _estimator(
-    settings: NodeSettings | GraphSettings, *, seed: int, device: torch.device
-) -> LaGraphEstimator:
+def _estimator(settings: LaGraphSettings, *, seed: int, device: torch.device) -> Estimator:
     values = {**vars(settings), "random_state": seed, "device": str(device), "progress": False}
     if isinstance(settings, NodeSettings):
         # Features are appended where the embedding is probed
@@ -447,7 +445,7 @@ def _default_epochs(last: int) -> list[int]:
     return [e for e in (3, 10, 50) if e < last] + [last]
 
 
-def _key(settings: NodeSettings | GraphSettings, seed: int) -> str:
+def _key(settings: LaGraphSettings, seed: int) -> str:
     """Equal for settings that train the same; the number of epochs and what is appended afterwards
     do not matter.
     """

@@ -20,16 +20,18 @@ from typing import Any
 
 from graphlatent.bench.recipe_files import called, check_keys, packaged, packaged_file, read_values
 from graphlatent.config import (
-    GraphSettings,
     Level,
-    NodeSettings,
     from_mapping,
     resolve,
-    settings_class,
     to_mapping,
 )
 from graphlatent.data.datasets import DATASETS, dataset_info
 from graphlatent.errors import ConfigError, InputError, bad_argument
+from graphlatent.methods.lagraph.settings import (
+    GraphLaGraphSettings,
+    LaGraphSettings,
+    NodeLaGraphSettings,
+)
 from graphlatent.probes.metrics import METRICS
 
 TABLES = ("1", "2", "3", "9", "10", "figure2", "alpha", "invariance", "binarized", "own")
@@ -162,15 +164,15 @@ class Recipe:
     binarize: bool = False
     published: Published | None = None
 
-    def settings(self) -> NodeSettings | GraphSettings:
+    def settings(self) -> LaGraphSettings:
         """The paper's settings, with ours where it is silent; a new object each time."""
         return self._made(self.paper, part="settings")
 
-    def released_settings(self) -> NodeSettings | GraphSettings:
+    def released_settings(self) -> LaGraphSettings:
         """The settings of the released scripts: preset "released", and what [released] changes."""
         return self._made({**self.paper, "preset": "released", **self.released}, part="released")
 
-    def default_settings(self) -> NodeSettings | GraphSettings:
+    def default_settings(self) -> LaGraphSettings:
         """The package's defaults, with the recipe's `degree_cap`, so that all rows of a cell start
         from the same features.
         """
@@ -200,10 +202,9 @@ class Recipe:
             json.dumps([*values, *settings], sort_keys=True).encode()
         ).hexdigest()[:16]
 
-    def _made(self, values: Mapping[str, Any], *, part: str) -> NodeSettings | GraphSettings:
-        return from_mapping(
-            settings_class(self.level), values, where=f"[{part}] of {called(self.name)}"
-        )
+    def _made(self, values: Mapping[str, Any], *, part: str) -> LaGraphSettings:
+        settings_class = NodeLaGraphSettings if self.level == "node" else GraphLaGraphSettings
+        return from_mapping(settings_class, values, where=f"[{part}] of {called(self.name)}")
 
 
 def load_recipe(name: str) -> Recipe:

@@ -24,7 +24,7 @@ from graphlatent.bench.measure import Measurement, measured_with
 from graphlatent.bench.recipe import ROWS, Recipe
 from graphlatent.data.datasets import data_root
 from graphlatent.errors import InputError, bad_argument
-from graphlatent.estimator import pick_device
+from graphlatent.ops.devices import pick_device
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from graphlatent.bench.runner import Event, run_cells
 from graphlatent.bench.tables import TITLES, recipes_of
 from graphlatent.cli.output import Debug, Json, Output, Quiet, speaking
 from graphlatent.errors import ConfigError, InputError, bad_argument
-from graphlatent.estimator import pick_device
+from graphlatent.ops.devices import pick_device
 
 MOST_SEEDS = 1_000
 STATES = {"done": "done", "skipped": "skipped", "missing": "without data", "failed": "failed"}

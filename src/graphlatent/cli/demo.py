@@ -23,9 +23,10 @@ from graphlatent.data.synthetic import (
     latent_graph,
     latent_graph_set,
 )
-from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
+from graphlatent.estimator import Estimator
 from graphlatent.io.atomic import refuse_existing, write_json
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.results import ProbeResult
 from graphlatent.report.plots import plot_history, plot_map
@@ -119,7 +120,7 @@ def theory_alpha(made: LatentGraph | LatentGraphSet) -> float:
 
 
 def _rows(
-    estimator: LaGraphEstimator, graph: GraphData, labels: Any, splits: tuple[Split, ...], out: Path
+    estimator: Estimator, graph: GraphData, labels: Any, splits: tuple[Split, ...], out: Path
 ) -> Rows:
     """The same probe, on the same splits, of three baselines and of LaGraph; fits the estimator on
     the way.
@@ -157,9 +158,7 @@ def _denoising(estimator: NodeLaGraph, made: LatentGraph) -> dict[str, float]:
     }
 
 
-def _pictures(
-    estimator: LaGraphEstimator, graph: GraphData, labels: Any, out: Path, title: str
-) -> None:
+def _pictures(estimator: Estimator, graph: GraphData, labels: Any, out: Path, title: str) -> None:
     plot_history(estimator.history_.columns(), out / "loss.png")
     plot_map(estimator.transform(graph), out / "map.png", labels=labels, title=title)
 

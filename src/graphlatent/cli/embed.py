@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,7 @@ from graphlatent.cli.reading import (
     table_options,
 )
 from graphlatent.cli.train import ESTIMATORS
-from graphlatent.data.readers.tables import TableOptions
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.embedding import check_embedding_path
 from graphlatent.io.runfolder import RunFolder
 
@@ -59,9 +60,10 @@ def embed(
             label,
             features,
         )
-        level, _ = run.read_settings()
-        estimator = ESTIMATORS[level].load(run_path)
-        options = table_options(*given, before=_options(run, with_nodes=nodes is not None))
+        estimator = ESTIMATORS[str(run.read_config().level)].load(run_path)
+        options = _unlabelled(
+            table_options(*given, before=_options(run, with_nodes=nodes is not None))
+        )
         graph = read_input(source, nodes, options, symmetrize=estimator.symmetrize)
         embeddings = estimator.embed(graph)
         embeddings.save(out, overwrite=overwrite)
@@ -78,19 +80,19 @@ def embed(
         )
 
 
+def _unlabelled(options: TableOptions) -> TableOptions:
+    """The options with label columns left out of the features, whether they are there or not: new
+    nodes need no labels.
+    """
+    return replace(options, label=None, drop=(*options.labels, *options.drop))
+
+
 def _options(run: RunFolder, *, with_nodes: bool) -> TableOptions:
     """The column names that the training was given, where the run remembers them."""
     if not (run.path / "results.json").is_file():
         return TableOptions()
     reading = run.read_json("results.json").get("reading")
-    known = (
-        {k: v for k, v in reading.items() if k in vars(TableOptions())}
-        if isinstance(reading, dict)
-        else {}
-    )
-    features, label = known.pop("features", None), known.pop("label", None)
-    if not with_nodes:
-        return TableOptions(**known)
-    return TableOptions(
-        **known, label=label, features=None if features is None else tuple(features)
-    )
+    if not isinstance(reading, dict):
+        return TableOptions()
+    options = TableOptions.from_dict(reading)
+    return options if with_nodes else replace(options, features=None)

@@ -21,13 +21,14 @@ from graphlatent.cli.reading import (
     read_input,
     table_options,
 )
-from graphlatent.config import describe, settings_class
+from graphlatent.config import describe
 from graphlatent.data.datasets import DATASETS, data_root, is_present
 from graphlatent.data.features import fit_features
 from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.tables import label_hints
+from graphlatent.data.readers.options import label_hints
 from graphlatent.errors import InputError
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.methods.registry import estimator_class
 
 
 def info(
@@ -83,7 +84,8 @@ def _problems(graph: GraphData) -> list[str]:
 
 
 def _about_run(run: RunFolder) -> dict[str, Any]:
-    level, settings = run.read_settings()
+    config = run.read_config()
+    level, settings = config.level, config.settings
     about, history = run.read_json("versions.json"), run.read_history()
     facts: dict[str, Any] = {
         "level": level,
@@ -133,7 +135,7 @@ def settings(
 ) -> None:
     """List every setting: the arguments of the estimators, the keys of TOML files and of --set."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
-        rows = describe(settings_class(level))
+        rows = describe(estimator_class("lagraph", level).settings_class)
         output.settings(
             f"settings of level '{level}'",
             [[name, str(default), doc, allowed] for name, allowed, default, doc in rows],

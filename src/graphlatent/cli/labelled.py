@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from graphlatent.data.ids import IdColumn, codes, of_one_type, read_ids, shown
 from graphlatent.data.readers.arrow import Table, load_table, to_array
@@ -282,15 +283,11 @@ def _load_arrays(path: Path, role: str) -> dict[str, Array]:
 
 
 def _row_numbers(num_rows: int, where: str) -> IdColumn:
-    import pyarrow as pa
-
     return IdColumn(pa.array(np.arange(num_rows)), f"{where}, by row number,", open_type=False)
 
 
 def _id_column(ids: Array, name: str, where: str) -> IdColumn:
     """An array as ids. Raises `InputError` where it does not hold one integer or text per row."""
-    import pyarrow as pa
-
     called = f"{where}, array '{name}',"
     whole = ids.dtype.kind in "iu" or (ids.dtype.kind == "f" and bool((ids == np.floor(ids)).all()))
     if ids.ndim != 1 or not (whole or ids.dtype.kind in "US"):

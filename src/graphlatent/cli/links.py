@@ -30,9 +30,9 @@ from graphlatent.config import to_mapping
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import ConfigError
-from graphlatent.estimator import LaGraphEstimator
+from graphlatent.estimator import Estimator
 from graphlatent.io.atomic import refuse_unwritable, write_json
-from graphlatent.io.runfolder import read_toml
+from graphlatent.io.config_file import RunConfig, read_config
 from graphlatent.probes.links import LinkResult, LinkSplit, hold_out_edges, link_probe
 from graphlatent.probes.results import ProbeResult
 from graphlatent.representations import raw_features
@@ -122,8 +122,9 @@ def links(
             output.say(f"All scores and choices: {out}")
 
 
-def _estimator(config: Path | None, assignments: list[str]) -> LaGraphEstimator:
-    level, values = (None, {}) if config is None else read_toml(config)
+def _estimator(config: Path | None, assignments: list[str]) -> Estimator:
+    found = RunConfig({}) if config is None else read_config(config)
+    level, values = found.level, dict(found.settings)
     if level not in (None, "node"):
         raise ConfigError(
             f"{config} has settings of {level} level. Links join nodes: give settings of node"
@@ -132,7 +133,7 @@ def _estimator(config: Path | None, assignments: list[str]) -> LaGraphEstimator:
     return make_estimator("node", values, assignments, where=str(config or "--set"))
 
 
-def _of_split(estimator: LaGraphEstimator, split: LinkSplit, seed: int) -> dict[str, LinkResult]:
+def _of_split(estimator: Estimator, split: LinkSplit, seed: int) -> dict[str, LinkResult]:
     """The result of every representation, all made of the edges that are left."""
     untrained = type(estimator)(
         **{**estimator.get_params(), "random_state": seed, "epochs": 0, "progress": False}
@@ -146,7 +147,7 @@ def _of_split(estimator: LaGraphEstimator, split: LinkSplit, seed: int) -> dict[
     return {name: link_probe(each, split, seed=seed) for name, each in rows.items()}
 
 
-def _raw(graph: GraphData, estimator: LaGraphEstimator) -> Any:
+def _raw(graph: GraphData, estimator: Estimator) -> Any:
     """The features that the encoder gets; of nodes without any, their degrees among the edges that
     are left.
     """

@@ -21,12 +21,14 @@ from graphlatent.cli.labelled import (
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
 from graphlatent.cli.scores import EMBEDDINGS, RAW, Measured, scores_json, show
 from graphlatent.cli.targets import Target, as_target, refuse_label
-from graphlatent.data.columns import encode_column, fit_column
-from graphlatent.data.features import FeatureSpec
+from graphlatent.data.columns import ColumnSpec, fit_column
+from graphlatent.data.features import FeatureSpec, encode_columns
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.splits import Split, fold_splits, random_splits
 from graphlatent.errors import ConfigError, InputError, RunFolderError
 from graphlatent.io.atomic import refuse_unwritable, write_json
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe
 from graphlatent.probes.knn import knn_probe
@@ -274,65 +276,74 @@ def _refuse_seen(run: Path, target: Target) -> None:
 
 
 @dataclass(frozen=True)
-class _Reading:
-    """What a run was told about its node table.
+class _Encoding:
+    """How the features of embeddings were made from a node table, as far as their run says.
 
     Args:
-        features: the columns to learn from; None where it was not told, or there is no run.
-        label: the column that it kept out of the features; likewise.
+        columns: the columns that the encoder was given; None where there is no run, or its features
+            were not columns of a table.
+        standardize: whether the run standardises numbers.
+        labels: columns that the run kept out of the features.
     """
 
-    features: tuple[str, ...] | None = None
-    label: str | None = None
+    columns: tuple[ColumnSpec, ...] | None = None
+    standardize: bool = False
+    labels: tuple[str, ...] = ()
 
 
-def _reading(path: Path) -> _Reading:
-    """What the run in a folder was told. Raises `RunFolderError` where its results.json does not
-    say it as a run does.
-    """
-    if not (path / "results.json").is_file():
-        return _Reading()
-    reading = RunFolder(path).read_json("results.json").get("reading", {})
-    features, label = (
-        (reading.get("features"), reading.get("label"))
-        if isinstance(reading, dict)
-        else (reading, reading)
+def _encoding(run: RunFolder) -> _Encoding:
+    if not run.started:
+        return _Encoding()
+    settings = run.read_config().settings
+    spec = FeatureSpec.from_dict(run.read_json("features.json"))
+    return _Encoding(
+        spec.columns or None, bool(settings.get("standardize", True)), _labels_of_run(run)
     )
-    listed = features is None or (
-        isinstance(features, list) and all(isinstance(name, str) for name in features)
-    )
-    if not isinstance(reading, dict) or not listed or not isinstance(label, str | None):
+
+
+def _labels_of_run(run: RunFolder) -> tuple[str, ...]:
+    if not (run.path / "results.json").is_file():
+        return ()
+    reading = run.read_json("results.json").get("reading")
+    try:
+        return TableOptions.from_dict(reading if isinstance(reading, dict) else {}).labels
+    except InputError as error:
         raise RunFolderError(
-            f"{path / 'results.json'} is damaged: its 'reading' must be an object whose 'features'"
-            " are null or a list of columns and whose 'label' is null or a column. Copy the file"
-            " again, or give embeddings.parquet instead of the folder."
-        )
-    return _Reading(None if features is None else tuple(features), label)
+            f"{run.path / 'results.json'} is damaged: {error} Copy the file again, or give"
+            " embeddings.parquet instead of the folder."
+        ) from error
 
 
 def _raw_rows(
     path: Path, rows: Embedded, target: Target, *, run: Path, id_column: str | None
-) -> tuple[Array, list[str]]:
-    """The feature columns of a node table as `graphlatent train` encodes them, float64 [M, W], and
-    the columns' names.
+) -> tuple[Any, list[str]]:
+    """The feature columns of a node table as numbers, float32 [M, W], dense or SciPy CSR, and the
+    columns' names.
 
-    Neither the labels that are probed nor the label of the run are among them.
+    For a run these are the features that its encoder was given. A file does not say how features
+    were encoded: numbers are then taken as they are, and the probe chooses the preprocessing as it
+    does for the embeddings. Neither the labels that are probed nor those of the run are features.
     """
-    told = _reading(run)
-    labels = (*target.names, *(() if told.label is None else (told.label,)))
+    encoding = _encoding(RunFolder(run))
+    only = None if encoding.columns is None else [spec.name for spec in encoding.columns]
     table = read_features(
-        path, leave_out=labels, only=told.features, id_column=id_column, like=rows
+        path,
+        leave_out=(*target.names, *encoding.labels),
+        only=only,
+        id_column=id_column,
+        like=rows,
     )
     place = match_rows(rows, table)
-    parts = []
-    for name, values in table.columns.items():
-        column = fit_column(name, values[place], standardize=True)
-        refuse_label(values[place], target, name=name, where=table.name)
-        code, value = encode_column(column, values[place])
-        encoded = np.zeros((len(place), column.width))
-        encoded[np.arange(len(place)), code] = value
-        parts.append(encoded)
-    return np.concatenate(parts, axis=1), list(table.columns)
+    columns = {name: values[place] for name, values in table.columns.items()}
+    specs = encoding.columns or tuple(
+        fit_column(name, values, standardize=encoding.standardize)
+        for name, values in columns.items()
+    )
+    for name, values in columns.items():
+        refuse_label(values, target, name=name, where=table.name)
+    encoded = encode_columns(specs, columns)
+    numbers = encoded.to_scipy() if isinstance(encoded, SparseMatrix) else encoded.numpy()
+    return numbers, list(columns)
 
 
 # --- measuring ---

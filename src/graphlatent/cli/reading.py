@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from graphlatent.data.graph import GraphData
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.read import read_graphs
-from graphlatent.data.readers.tables import TableOptions
 
 Input: TypeAlias = Annotated[
     str,
@@ -45,8 +45,10 @@ GraphColumn: TypeAlias = Annotated[
     ),
 ]
 Label: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--label", help="Node table: a column of labels, kept out of the features."),
+    list[str] | None,
+    typer.Option(
+        "--label", help="Node table: column of labels, kept out of the features; repeat for more."
+    ),
 ]
 FeatureNames: TypeAlias = Annotated[
     str | None,
@@ -63,7 +65,7 @@ def table_options(
     weight: str | None,
     node_id: str | None,
     graph: str | None,
-    label: str | None,
+    label: list[str] | None,
     features: str | None,
     *,
     before: TableOptions | None = None,
@@ -82,7 +84,7 @@ def table_options(
         "weight": weight,
         "id": node_id,
         "graph": graph,
-        "label": label,
+        "label": label or None,
         "features": names,
     }
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

@@ -28,13 +28,15 @@ from graphlatent.cli.reading import (
     read_input,
     table_options,
 )
-from graphlatent.config import from_mapping, parse_value, settings_class
+from graphlatent.config import from_mapping, parse_value
 from graphlatent.data.datasets import find_dataset
-from graphlatent.data.readers.tables import TableOptions
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
-from graphlatent.estimator import GraphLaGraph, LaGraphEstimator, NodeLaGraph
+from graphlatent.estimator import Estimator
 from graphlatent.io.atomic import refuse_existing, write_json
-from graphlatent.io.runfolder import RunFolder, read_toml
+from graphlatent.io.config_file import read_config
+from graphlatent.io.runfolder import RunFolder
+from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.training.loop import Hooks
 from graphlatent.training.progress import training_bar
 
@@ -121,13 +123,13 @@ def _estimator(
     assignments: list[str],
     *,
     resume: bool,
-) -> LaGraphEstimator:
+) -> Estimator:
     values: dict[str, Any] = {}
     if resume:
         level, values = _agreeing_level(run, level)
     if config is not None:
-        config_level, values = read_toml(config)
-        level = level or config_level
+        found = read_config(config)
+        level, values = level or found.level, dict(found.settings)
     if level is None:
         known = None if Path(source).exists() else find_dataset(source)
         level = known.level if known else "node"
@@ -136,14 +138,14 @@ def _estimator(
 
 def make_estimator(
     level: str, values: dict[str, Any], assignments: list[str], *, where: str
-) -> LaGraphEstimator:
+) -> Estimator:
     """An estimator of the settings in a file, then of those given by --set.
 
     Raises:
         ConfigError: where a setting is unknown or out of range, or the encoder is one that only
             Python knows.
     """
-    cls = settings_class(level)
+    cls = ESTIMATORS[level].settings_class
     values = {**values, **dict(parse_value(cls, text) for text in assignments)}
     if str(values.get("encoder", "")).startswith("custom:"):
         raise ConfigError(
@@ -154,7 +156,8 @@ def make_estimator(
 
 
 def _agreeing_level(run: RunFolder, level: str | None) -> tuple[str, dict[str, Any]]:
-    old, values = run.read_settings()
+    config = run.read_config()
+    old, values = str(config.level), dict(config.settings)
     if level is not None and level != old:
         raise ConfigError(
             f"{run.path} is a {old}-level run; --level {level} does not fit. Leave --level out, or"
@@ -220,7 +223,7 @@ def _interruptible() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _summary(facts: dict[str, Any], estimator: LaGraphEstimator) -> str:
+def _summary(facts: dict[str, Any], estimator: Estimator) -> str:
     graphs = "1 graph" if facts["graphs"] == 1 else f"{facts['graphs']:,} graphs"
     return (
         f"{graphs}, {facts['nodes']:,} nodes, {facts['edges']:,} directed edges, features:"
@@ -229,7 +232,7 @@ def _summary(facts: dict[str, Any], estimator: LaGraphEstimator) -> str:
 
 
 def _result(
-    estimator: LaGraphEstimator,
+    estimator: Estimator,
     *,
     graph_facts: dict[str, Any],
     seconds: float,
@@ -242,16 +245,12 @@ def _result(
         "input": graph_facts,
         "epochs": len(history),
         "loss": history.loss[-1] if len(history) else None,
-        "reconstruction": history.reconstruction[-1] if len(history) else None,
-        "invariance": history.invariance[-1] if len(history) else None,
+        **{name: column[-1] if column else None for name, column in history.terms.items()},
         "embedding_dim": estimator.embedding_dim_,
         "seconds": round(seconds, 3),
         "run": str(out),
         "embeddings": str(out / "embeddings.parquet"),
-        "reading": {
-            **vars(options),
-            "features": None if options.features is None else list(options.features),
-        },
+        "reading": options.to_dict(),
     }
 
 

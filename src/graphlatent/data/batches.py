@@ -1,9 +1,9 @@
-"""What one training step sees, and the three ways to cut a training set into such steps.
+"""What one training step sees, and the sources that cut a training set into such steps.
 
-`Batch` is the one contract: a full graph, an induced subgraph, a pile of small graphs. A source of
-batches first makes a *plan* for an epoch (which nodes or graphs go into which step; all randomness
-is here) and then cuts one step at a time, so that an interrupted epoch can be taken up at any step.
-Legend: N nodes, E edges, F features, B graphs.
+`Batch` is the one contract: a full graph, an induced subgraph, a mini-batch of small graphs; a
+method does not know which. A source of batches first makes a *plan* for an epoch (which nodes or
+graphs go into which step; all randomness is here) and then cuts one step at a time, so that an
+interrupted epoch can be taken up at any step. Legend: N nodes, E edges, F features, B graphs.
 """
 
 from __future__ import annotations
@@ -14,12 +14,9 @@ from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from graphlatent.data.graph import GraphData
 from graphlatent.ops.sparse import SparseMatrix, take_rows
-
-_ROWS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +27,7 @@ class EdgeList:
         edge_index: int64 [2, E], sorted by source.
         edge_weight: float [E], or None.
         num_nodes: N.
-        undirected: every edge stands in both directions with one weight.
+        undirected: every edge is listed in both directions with one weight.
     """
 
     edge_index: Tensor
@@ -45,33 +42,14 @@ class EdgeList:
 
 
 Structure: TypeAlias = SparseMatrix | EdgeList
-"""What an encoder multiplies with: a prepared matrix (built-in encoders) or plain edges (the user's
-own).
-"""
+"""What an encoder propagates with: a precomputed matrix (built-in encoders) or plain edges."""
 
 Prepare: TypeAlias = Callable[[EdgeList], Structure]
 
 
 @dataclass(frozen=True, eq=False)
-class Padding:
-    """How much of a padded batch is real.
-
-    Args:
-        rows: number of real rows, which come first, int64 [].
-        graphs: number of real graphs, int64 [].
-        masked: number of real rows that are masked, int64 [].
-        row_weight: 1 / |V_i| of each real row, 0 of the others, [N].
-    """
-
-    rows: Tensor
-    graphs: Tensor
-    masked: Tensor
-    row_weight: Tensor
-
-
-@dataclass(frozen=True, eq=False)
 class Batch:
-    """One step's input.
+    """One step's input: what is true of the graph, and nothing that is computed from it.
 
     Args:
         x: features [N, F], dense or sparse.
@@ -79,17 +57,8 @@ class Batch:
         graph_id: graph of each node, int64 [N], ascending.
         num_graphs: B.
         node_id: row of each node in the training set, int64 [N].
-        counts: rows that may be masked and counted, bool [N]; None means all.
-        row_energy: ||x_v||^2 of each row, [N], where it was made ahead (`with_constants`).
-        propagated: structure @ x, [N, F], where it was made ahead; on a GPU with columns of zeros
-            up to a multiple of 8.
-        aligned: x with such columns, where x is a view of it.
-        column_sum: sum of all rows of x, [F], where it was made ahead.
-        sizes: counted nodes of each graph, int64 [B], where they were counted ahead.
-        masked_places: which places of a random order of the nodes, graph by graph, are masked,
-            int64 [R] (masking.with_places).
-        padding: what is real, where rows were added to make shapes equal (data/padded.py); their
-            graph is B, which is none.
+        counts: rows that may be masked and counted in a loss, bool [N]; None means all.
+        y: labels of nodes or graphs where a method learns from some; None otherwise.
     """
 
     x: Tensor | SparseMatrix
@@ -98,18 +67,7 @@ class Batch:
     num_graphs: int
     node_id: Tensor
     counts: Tensor | None = None
-    row_energy: Tensor | None = None
-    propagated: Tensor | None = None
-    aligned: Tensor | None = None
-    column_sum: Tensor | None = None
-    sizes: Tensor | None = None
-    masked_places: Tensor | None = None
-    padding: Padding | None = None
-
-    @property
-    def limit(self) -> Tensor | None:
-        """The number of rows that are not padding, int64 []; None means that all are real."""
-        return None if self.padding is None else self.padding.rows
+    y: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -119,14 +77,18 @@ class Batch:
     @property
     def graph_size(self) -> Tensor:
         """Counted nodes of each graph, int64 [B]."""
-        if self.sizes is not None:
-            return self.sizes
         counted = self.graph_id if self.counts is None else self.graph_id[self.counts]
         return torch.bincount(counted, minlength=self.num_graphs)
 
 
 class BatchSource(Protocol):
-    """A training set cut into steps."""
+    """A training set cut into steps.
+
+    `everything` is the whole training set as one batch; its structure is plain edges where the
+    source cuts subgraphs out of them.
+    """
+
+    everything: Batch
 
     def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
         """The steps of one epoch: for each, the indices that go into it."""
@@ -134,13 +96,11 @@ class BatchSource(Protocol):
     def take(self, index: Tensor) -> Batch:
         """The batch of one step of a plan."""
 
-    def kind(self, index: Tensor) -> int | None:
-        """What a step must share with another so that both have the same shapes; None where shapes
-        are free.
-        """
+    def shape_key(self, index: Tensor) -> int | None:
+        """Steps with the same key have the same shapes; None where shapes vary freely."""
 
-    def cut(self, index: Tensor, kind: int) -> Batch:
-        """`take` for steps of one kind, with `index` on the device and without waiting for it."""
+    def cut(self, index: Tensor, shape_key: int) -> Batch:
+        """`take` for steps of one shape, with `index` on the device and without a host sync."""
 
 
 def edge_list(graph: GraphData) -> EdgeList:
@@ -155,9 +115,8 @@ def full_batch(
     if graph.x is None:
         raise ValueError("encode the features of the graph before batching it")
     structure = prepare(edge_list(graph)).to(device, dtype)
-    x = graph.x.to(device=device, dtype=dtype)
     return Batch(
-        x,
+        graph.x.to(device=device, dtype=dtype),
         structure,
         graph.graph_of_node.to(device),
         graph.num_graphs,
@@ -165,80 +124,41 @@ def full_batch(
     )
 
 
-def with_constants(batch: Batch, *, dtype: torch.dtype | None = None) -> Batch:
-    """The batch with what no step changes: sums over rows and columns of x and, for dense features,
-    their first propagation.
-
-    The propagation is kept as `dtype` and, on a GPU, with columns of zeros up to a multiple of 8,
-    which its fast products ask for.
-    """
-    x, structure, energy = batch.x, batch.structure, _row_energy(batch.x)
-    if isinstance(x, SparseMatrix):
-        total = torch.zeros(x.shape[1], dtype=x.dtype, device=x.device).index_add(0, x.col, x.value)
-    else:
-        total = x.sum(0)
-    aligned = (
-        functional.pad(x, (0, -x.shape[1] % 8)) if isinstance(x, Tensor) and x.is_cuda else None
-    )
-    x = x if aligned is None else aligned[:, : x.shape[1]]
-    propagated = None
-    if isinstance(structure, SparseMatrix) and isinstance(x, Tensor):
-        propagated = structure.multiply(x if aligned is None else aligned).to(dtype or x.dtype)
-    return replace(
-        batch,
-        x=x,
-        aligned=aligned,
-        row_energy=energy,
-        column_sum=total,
-        propagated=propagated,
-        sizes=batch.graph_size,
-    )
-
-
-def _row_energy(x: Tensor | SparseMatrix) -> Tensor:
-    """||x_v||^2 of each row, [N]; no second copy of x is made."""
-    if isinstance(x, SparseMatrix):
-        return torch.zeros(x.shape[0], dtype=x.dtype, device=x.device).index_add(
-            0, x.row, x.value.square()
-        )
-    return torch.cat([part.square().sum(1) for part in torch.split(x, _ROWS_AT_ONCE)])
-
-
 class FullBatches:
-    """One step an epoch over everything; `steps_per_epoch` repeats it (each with its own mask)."""
+    """One step an epoch over everything; `steps_per_epoch` repeats it."""
 
-    def __init__(self, batch: Batch, *, steps_per_epoch: int = 1) -> None:
-        self.batch, self.steps_per_epoch = batch, steps_per_epoch
+    def __init__(self, everything: Batch, *, steps_per_epoch: int = 1) -> None:
+        self.everything, self.steps_per_epoch = everything, steps_per_epoch
 
     def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
-        """The same step, `steps_per_epoch` times."""
-        return [self.batch.node_id[:0]] * self.steps_per_epoch
+        """The same step, `steps_per_epoch` times; nothing is drawn."""
+        return [self.everything.node_id[:0]] * self.steps_per_epoch
 
-    def kind(self, index: Tensor) -> int:
+    def shape_key(self, index: Tensor) -> int:
         """Always the same."""
         return 0
 
-    def cut(self, index: Tensor, kind: int) -> Batch:
+    def cut(self, index: Tensor, shape_key: int) -> Batch:
         """The whole batch."""
-        return self.batch
+        return self.everything
 
     def take(self, index: Tensor) -> Batch:
         """The whole batch."""
-        return self.batch
+        return self.everything
 
 
-class FreeShapes:
-    """Steps of which no two need have the same shapes."""
+class VariableShapeSource:
+    """Base of sources whose steps may differ in shape."""
 
-    def kind(self, index: Tensor) -> None:
-        """None: shapes are free."""
+    def shape_key(self, index: Tensor) -> None:
+        """None: shapes vary freely."""
 
-    def cut(self, index: Tensor, kind: int) -> Batch:
-        """Never asked for: there is no kind."""
-        raise TypeError("steps whose shapes are free are taken one by one")
+    def cut(self, index: Tensor, shape_key: int) -> Batch:
+        """Never called: there is no shape key."""
+        raise TypeError("steps of variable shape are cut by `take`")
 
 
-class NodeBatches(FreeShapes):
+class NodeBatches(VariableShapeSource):
     """A random subset of nodes and the subgraph it induces, each step (the paper's Table 3)."""
 
     def __init__(
@@ -251,8 +171,7 @@ class NodeBatches(FreeShapes):
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        whole = full_batch(graph, prepare=_plain_edges, device=device, dtype=dtype)
-        self.everything = replace(whole, row_energy=_row_energy(whole.x))
+        self.everything = full_batch(graph, prepare=_plain_edges, device=device, dtype=dtype)
         self.nodes_per_step = min(nodes_per_step, graph.num_nodes)
         self.steps_per_epoch = steps_per_epoch
         self.prepare = prepare
@@ -260,9 +179,8 @@ class NodeBatches(FreeShapes):
         assert isinstance(edges, EdgeList)
         self.edges = edges
         self.crow = torch.zeros(graph.num_nodes + 1, dtype=torch.int64, device=device)
-        self.crow[1:] = torch.cumsum(
-            torch.bincount(edges.edge_index[0], minlength=graph.num_nodes), 0
-        )
+        count = torch.bincount(edges.edge_index[0], minlength=graph.num_nodes)
+        self.crow[1:] = torch.cumsum(count, 0)
 
     def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
         """For each step, its nodes, drawn without replacement, in ascending order."""
@@ -274,43 +192,38 @@ class NodeBatches(FreeShapes):
         return [torch.sort(d).values.to(device) for d in draws]
 
     def take(self, index: Tensor) -> Batch:
-        """The subgraph induced by the nodes `index` (ascending); the graphs it cuts through stay
-        apart.
-        """
+        """The subgraph induced by the nodes `index` (ascending); its graphs stay apart."""
         edges = self.edges
         position = torch.full((edges.num_nodes,), -1, dtype=torch.int64, device=index.device)
         position[index] = torch.arange(index.numel(), device=index.device)
-        pick = ranges(self.crow[index], self.crow[index + 1])  # edges that leave the chosen nodes
+        # Edges that leave the chosen nodes.
+        pick = ranges(self.crow[index], self.crow[index + 1])
         source, target = edges.edge_index[:, pick]
         inside = position[target] >= 0
         edge_index = torch.stack([position[source[inside]], position[target[inside]]])
         weight = None if edges.edge_weight is None else edges.edge_weight[pick[inside]]
-        structure = self.prepare(EdgeList(edge_index, weight, index.numel(), edges.undirected)).to(
-            index.device, self.everything.x.dtype
-        )
+        kept = EdgeList(edge_index, weight, index.numel(), edges.undirected)
+        structure = self.prepare(kept).to(index.device, self.everything.x.dtype)
         present, graph_id = torch.unique(self.everything.graph_id[index], return_inverse=True)
-        energy = self.everything.row_energy
-        assert energy is not None
-        return Batch(
-            take_rows(self.everything.x, index),
-            structure,
-            graph_id,
-            present.numel(),
-            index,
-            row_energy=energy[index],
-        )
+        x = take_rows(self.everything.x, index)
+        return Batch(x, structure, graph_id, present.numel(), index)
 
 
-class GraphBatches(FreeShapes):
-    """Mini-batches of whole small graphs, each graph once an epoch, in a new order every epoch."""
+class GraphBatches(VariableShapeSource):
+    """Mini-batches of whole small graphs, each graph once an epoch, in a new order every epoch.
 
-    def __init__(self, batch: Batch, ptr: Tensor, *, batch_size: int) -> None:
-        self.everything, self.batch_size = batch, batch_size
-        self.ptr = ptr.to(batch.graph_id.device)
-        structure = batch.structure
+    Args:
+        everything: the training set as one batch.
+        ptr: first node of each graph and the end, int64 [graphs + 1].
+        batch_size: B.
+    """
+
+    def __init__(self, everything: Batch, ptr: Tensor, *, batch_size: int) -> None:
+        self.everything, self.batch_size = everything, batch_size
+        self.ptr = ptr.to(everything.graph_id.device)
+        structure = everything.structure
         if isinstance(structure, EdgeList):
-            source = structure.edge_index[0]
-            self.edge_ptr = torch.searchsorted(source, self.ptr)
+            self.edge_ptr = torch.searchsorted(structure.edge_index[0], self.ptr)
 
     def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
         """For each step, the graphs in it."""
@@ -321,29 +234,18 @@ class GraphBatches(FreeShapes):
         """The graphs `index` side by side, in that order."""
         size = torch.diff(self.ptr)[index]
         nodes = ranges(self.ptr[index], self.ptr[index + 1])
-        graph_id = torch.repeat_interleave(
-            torch.arange(index.numel(), device=index.device), size, output_size=nodes.numel()
-        )
-        start = torch.cumsum(size, 0) - size
-        # What turns a node's old number into its new one, per graph
-        shift = start - self.ptr[index]
+        number = torch.arange(index.numel(), device=index.device)
+        graph_id = torch.repeat_interleave(number, size, output_size=nodes.numel())
+        # Added to a node's old number this gives its new one, per graph.
+        shift = torch.cumsum(size, 0) - size - self.ptr[index]
         structure = self.everything.structure
         if isinstance(structure, SparseMatrix):
-            cut: Structure = _moved(structure.rows(nodes), shift[graph_id], structure.symmetric)
+            cut: Structure = _renumbered(
+                structure.rows(nodes), shift[graph_id], structure.symmetric
+            )
         else:
             cut = self._edges(structure, index, shift, nodes.numel())
-        energy, propagated = self.everything.row_energy, self.everything.propagated
-        return Batch(
-            take_rows(self.everything.x, nodes),
-            cut,
-            graph_id,
-            index.numel(),
-            nodes,
-            sizes=size,
-            row_energy=None if energy is None else energy[nodes],
-            # Graphs are whole, so rows stay what they are
-            propagated=None if propagated is None else propagated.index_select(0, nodes),
-        )
+        return Batch(take_rows(self.everything.x, nodes), cut, graph_id, index.numel(), nodes)
 
     def _edges(self, edges: EdgeList, index: Tensor, shift: Tensor, num_nodes: int) -> EdgeList:
         begin, end = self.edge_ptr[index], self.edge_ptr[index + 1]
@@ -358,17 +260,15 @@ def _plain_edges(edges: EdgeList) -> Structure:
 
 
 def ranges(begin: Tensor, end: Tensor) -> Tensor:
-    """begin[0]..end[0]-1, begin[1]..end[1]-1, ... one after another."""
+    """The numbers begin[0]..end[0]-1, begin[1]..end[1]-1, ... one after another."""
     count = end - begin
     offset = torch.repeat_interleave(begin - (torch.cumsum(count, 0) - count), count)
     return torch.arange(offset.numel(), device=begin.device) + offset
 
 
-def _moved(rows: SparseMatrix, shift_of_row: Tensor, symmetric: bool) -> SparseMatrix:
+def _renumbered(rows: SparseMatrix, shift_of_row: Tensor, symmetric: bool) -> SparseMatrix:
     """A slice of a block-diagonal matrix, its columns renumbered to the slice."""
-    col = rows.col + torch.repeat_interleave(
-        shift_of_row, torch.diff(rows.crow), output_size=rows.nnz
-    )
-    return SparseMatrix(
-        rows.crow, col.to(rows.crow.dtype), rows.value, (rows.shape[0], rows.shape[0]), symmetric
-    )
+    count = torch.diff(rows.crow)
+    col = rows.col + torch.repeat_interleave(shift_of_row, count, output_size=rows.nnz)
+    shape = (rows.shape[0], rows.shape[0])
+    return SparseMatrix(rows.crow, col.to(rows.crow.dtype), rows.value, shape, symmetric)

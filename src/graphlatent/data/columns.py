@@ -1,8 +1,8 @@
 """One named column of node features and how it becomes numbers: decided at fit time, applied to
 every graph alike.
 
-Numbers are standardised, truth values become 0 or 1, text becomes one-hot over the values seen at
-fit time. Legend: N nodes.
+Numbers are standardised unless they are all 0 or 1, truth values become 0 or 1, text becomes
+one-hot over the values seen at fit time. Legend: N nodes.
 """
 
 from __future__ import annotations
@@ -124,7 +124,9 @@ def fit_column(
     Args:
         name: the column.
         values: one value per node [N].
-        standardize: bring numbers to mean 0 and standard deviation 1.
+        standardize: bring numbers to mean 0 and standard deviation 1. Columns that hold only 0 and
+            1 (a bag of words, indicators) are left as they are: standardised they would no longer
+            be sparse, and a rare word would weigh more than a frequent one.
         node_ids: names of the nodes [N], for messages.
 
     Raises:
@@ -143,7 +145,7 @@ def fit_column(
             )
         return ColumnSpec(name, kind, categories=tuple(categories))
     numbers = _as_numbers(name, values, node_ids)
-    if kind == "boolean" or not standardize:
+    if kind == "boolean" or not standardize or bool(np.isin(numbers, (0.0, 1.0)).all()):
         return ColumnSpec(name, kind)
     # By equality: the standard deviation of a constant need not round to 0
     if numbers.min() == numbers.max():

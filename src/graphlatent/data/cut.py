@@ -56,6 +56,8 @@ def cut_graphs(
                 name=f"{joined.name}, graph "
                 + (f"{g} (from 0)" if graph_ids is None else repr(graph_ids[g])),
                 directed=joined.directed,
+                # Said once, of the file as a whole
+                notes=joined.notes if g == 0 else {},
             )
         )
     return pieces

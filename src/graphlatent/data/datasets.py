@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.data.graph import GraphData, RawGraph, assemble
+from graphlatent.data.assemble import assemble
+from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.readers.npz import read_npz
 from graphlatent.data.readers.pyg import read_data
 from graphlatent.data.readers.tu import find_tu, read_tu

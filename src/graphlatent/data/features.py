@@ -2,14 +2,14 @@
 graph alike.
 
 Three kinds: a matrix that was given is taken as it is; named columns are encoded one by one
-    (columns.py); a graph without
-features gets its nodes' degrees, one-hot up to a cap, as the paper does.
+(columns.py); a graph without features gets its nodes' degrees, one-hot up to a cap, as the paper
+does.
 Legend: N nodes, F features of the given matrix, W width after encoding, C columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -22,10 +22,14 @@ from graphlatent.data.graph import GraphData
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.ops.sparse import SparseMatrix
 
+Array: TypeAlias = np.ndarray[Any, Any]
 FeatureKind: TypeAlias = Literal["given", "columns", "degree"]
 
-DENSE_COLUMNS = 256  # encoded columns wider than this are kept sparse
-DENSE_DEGREES = 64  # one-hot degrees wider than this are kept sparse
+# Encoded columns are sparse where they are wider than this and fewer of their values are not 0 than
+# the share below, above which a dense matrix is both smaller and faster
+DENSE_COLUMNS, DENSE_ABOVE = 256, 0.25
+# One-hot degrees wider than this are sparse
+DENSE_DEGREES = 64
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,8 @@ def fit_features(graph: GraphData, *, degree_cap: int, standardize: bool = True)
         graph: one graph or several; its matrix is used if it has one, else its columns, else its
             nodes' degrees.
         degree_cap: degrees above this are not told apart.
-        standardize: bring numeric columns to mean 0 and standard deviation 1. Matrices are taken as
-            they are.
+        standardize: bring numeric columns to mean 0 and standard deviation 1, but for columns that
+            hold only 0 and 1. Matrices are taken as they are.
 
     Raises:
         InputError: where a column has missing or infinite values, or values that are neither
@@ -150,8 +154,8 @@ def fit_features(graph: GraphData, *, degree_cap: int, standardize: bool = True)
 
 
 def encode_features(spec: FeatureSpec, graph: GraphData) -> GraphData:
-    """The graph with `x` [N, W] filled as `spec` says; dense, or sparse where it is one-hot and
-    wide.
+    """The graph with `x` [N, W] filled as `spec` says; dense, or sparse where it is wide and mostly
+    0.
 
     Raises:
         InputError: where the graph's features are not of the kind, width or categories that the
@@ -159,17 +163,14 @@ def encode_features(spec: FeatureSpec, graph: GraphData) -> GraphData:
     """
     _check_kind(spec, graph)
     if spec.kind == "degree":
-        position = graph.degree.clamp(max=spec.cap)[:, None]
-        return graph.with_features(
-            _filled(
-                position,
-                torch.ones(position.shape, dtype=torch.float32),
-                spec.width,
-                dense=spec.width <= DENSE_DEGREES,
-            )
-        )
+        row, col = torch.arange(graph.num_nodes), graph.degree.clamp(max=spec.cap)
+        ones = torch.ones(graph.num_nodes, dtype=torch.float32)
+        one_hot = SparseMatrix.from_coo(row, col, ones, (graph.num_nodes, spec.width))
+        return graph.with_features(one_hot.to_dense() if spec.width <= DENSE_DEGREES else one_hot)
     if spec.kind == "columns":
-        return graph.with_features(_encode_columns(spec, graph))
+        return graph.with_features(
+            encode_columns(spec.columns, graph.columns or {}, node_ids=graph.node_ids)
+        )
     if graph.x is not None and graph.x.shape[1] != spec.width:
         raise InputError(
             f"The features have {graph.x.shape[1]} columns, but the model was fitted on"
@@ -195,8 +196,21 @@ def _check_kind(spec: FeatureSpec, graph: GraphData) -> None:
     )
 
 
-def _encode_columns(spec: FeatureSpec, graph: GraphData) -> Tensor | SparseMatrix:
-    columns, known = graph.columns or {}, [c.name for c in spec.columns]
+def encode_columns(
+    specs: Sequence[ColumnSpec], columns: Mapping[str, Array], *, node_ids: Array | None = None
+) -> Tensor | SparseMatrix:
+    """The columns side by side as float32 [N, W]; sparse where that is wide and mostly 0.
+
+    Args:
+        specs: how each column is encoded.
+        columns: values by name, each [N]; exactly the columns of `specs`, in any order.
+        node_ids: names of the nodes [N], for messages.
+
+    Raises:
+        InputError: where a column is missing or not known, or its values are not of the kind that
+            its spec was made from.
+    """
+    known = [spec.name for spec in specs]
     missing, extra = (
         [name for name in known if name not in columns],
         sorted(set(columns) - set(known)),
@@ -206,27 +220,17 @@ def _encode_columns(spec: FeatureSpec, graph: GraphData) -> Tensor | SparseMatri
             f"The feature columns differ from those the model was fitted on: missing {missing}, not"
             f" known {extra}. Give exactly the columns {known}."
         )
-    offset, positions, values = 0, [], []
-    for column in spec.columns:
-        position, value = encode_column(column, columns[column.name], node_ids=graph.node_ids)
-        positions.append(torch.from_numpy(position + offset))
-        values.append(torch.from_numpy(value.astype(np.float32)))
-        offset += column.width
-    return _filled(
-        torch.stack(positions, 1),
-        torch.stack(values, 1),
-        spec.width,
-        dense=spec.width <= DENSE_COLUMNS,
-    )
-
-
-def _filled(position: Tensor, value: Tensor, width: int, *, dense: bool) -> Tensor | SparseMatrix:
-    """The matrix [N, W] with `value` [N, C] at the columns `position` [N, C] of each row, zero
-    elsewhere.
-    """
-    num_rows = position.shape[0]
-    if dense:
-        return torch.zeros(num_rows, width, dtype=torch.float32).scatter_(1, position, value)
-    row = torch.arange(num_rows)[:, None].expand_as(position)
-    kept = value != 0
-    return SparseMatrix.from_coo(row[kept], position[kept], value[kept], (num_rows, width))
+    offset, rows, cols, values = 0, [], [], []
+    for spec in specs:
+        position, encoded = encode_column(spec, columns[spec.name], node_ids=node_ids)
+        numbers = encoded.astype(np.float32)
+        (nonzero,) = np.nonzero(numbers)
+        rows.append(nonzero)
+        cols.append(position[nonzero] + offset)
+        values.append(numbers[nonzero])
+        offset += spec.width
+    row, col, value = (torch.from_numpy(np.concatenate(part)) for part in (rows, cols, values))
+    shape = (len(columns[known[0]]), offset)
+    if offset > DENSE_COLUMNS and len(value) <= DENSE_ABOVE * shape[0] * shape[1]:
+        return SparseMatrix.from_coo(row, col, value, shape)
+    return torch.zeros(shape, dtype=torch.float32).index_put_((row, col), value)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from graphlatent.data.readers.arrow import Table
 from graphlatent.errors import InputError
@@ -38,9 +40,6 @@ def read_ids(table: Table, name: str, *, option: str) -> IdColumn:
     """The column `name` as ids. Raises `InputError` where an id is missing or neither an integer
     nor text.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     values, where = table.column(name, option=option), f"{table.name}, column '{name}'"
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     if table.from_text and is_text:
@@ -73,8 +72,6 @@ def of_one_type(columns: Sequence[IdColumn]) -> list[Any]:
     """The columns' values all as int64, or all as string. Raises `InputError` where one has
     integers and another text.
     """
-    import pyarrow as pa
-
     as_integers = [_integers(c.values) for c in columns]
     integer = [c for c in columns if not c.open_type and not pa.types.is_string(c.values.type)]
     text = [c for c in columns if not c.open_type and pa.types.is_string(c.values.type)]
@@ -90,8 +87,6 @@ def of_one_type(columns: Sequence[IdColumn]) -> list[Any]:
 
 def _integers(values: Any) -> Any:
     """The ids as int64, or None where one is not written as an integer is."""
-    import pyarrow as pa
-
     if not pa.types.is_string(values.type):
         return values
     try:
@@ -103,17 +98,12 @@ def _integers(values: Any) -> Any:
 
 def sorted_distinct(columns: Sequence[Any]) -> Any:
     """Each value of the columns once, ascending."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     distinct = pa.concat_arrays(list(columns)).unique()
     return distinct.take(pc.array_sort_indices(distinct))
 
 
 def codes(values: Any, *, distinct: Any) -> Array:
     """The position of each value in `distinct`, int64; -1 where it is not there."""
-    import pyarrow.compute as pc
-
     return _to_numpy(pc.fill_null(pc.index_in(values, value_set=distinct), -1)).astype(np.int64)
 
 

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.data.graph import GraphData, RawGraph, assemble
+from graphlatent.data.assemble import assemble
+from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.errors import bad_argument
 
 Array: TypeAlias = np.ndarray[Any, Any]

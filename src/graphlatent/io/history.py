@@ -1,61 +1,94 @@
-"""What training reports of itself: one row an epoch."""
+"""The loss and its named terms, one row an epoch."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-COLUMNS = ("loss", "reconstruction", "invariance", "lr")
-
 
 @dataclass
 class History:
-    """Means over each epoch's steps; `invariance` is the term before it is multiplied by alpha."""
+    """Means over each epoch's steps.
+
+    Args:
+        loss: the weighted sum of the terms.
+        terms: each term by name, before it is multiplied by its weight.
+        lr: the learning rate.
+    """
 
     loss: list[float] = field(default_factory=list)
-    reconstruction: list[float] = field(default_factory=list)
-    invariance: list[float] = field(default_factory=list)
+    terms: dict[str, list[float]] = field(default_factory=dict)
     lr: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, term_names: Sequence[str]) -> History:
+        """An empty history of these terms."""
+        return cls(terms={name: [] for name in term_names})
 
     def __len__(self) -> int:
         return len(self.loss)
 
-    def append(self, loss: float, reconstruction: float, invariance: float, lr: float) -> None:
+    def append(self, loss: float, terms: Mapping[str, float], lr: float) -> None:
         """Add an epoch."""
         self.loss.append(loss)
-        self.reconstruction.append(reconstruction)
-        self.invariance.append(invariance)
+        for name, column in self.terms.items():
+            column.append(terms[name])
         self.lr.append(lr)
 
     def columns(self) -> dict[str, list[float]]:
         """The table, column by column, with the epoch counted from 1."""
         epochs = [float(i + 1) for i in range(len(self))]
-        return {"epoch": epochs, **{name: list(getattr(self, name)) for name in COLUMNS}}
+        return {"epoch": epochs, "loss": self.loss, **self.terms, "lr": self.lr}
 
     def to_csv(self) -> str:
         """The table as CSV; numbers are written so that they read back exactly."""
-        rows = zip(*self.columns().values(), strict=True)
-        lines = [",".join(["epoch", *COLUMNS])]
+        columns = self.columns()
+        rows = zip(*columns.values(), strict=True)
+        lines = [",".join(columns)]
         lines += [",".join([str(int(row[0])), *(repr(v) for v in row[1:])]) for row in rows]
         return "\n".join(lines) + "\n"
 
+    @classmethod
+    def from_csv(cls, text: str) -> History:
+        """The history that `to_csv` wrote.
+
+        Raises:
+            ValueError: where the text is not such a table.
+        """
+        lines = list(csv.reader(io.StringIO(text)))
+        names = lines[0] if lines else []
+        if names[:2] != ["epoch", "loss"] or names[-1] != "lr":
+            raise ValueError(f"its columns are {', '.join(names)}")
+        rows = [[float(value) for value in line] for line in lines[1:]]
+        if any(len(row) != len(names) for row in rows):
+            raise ValueError("its lines differ in length")
+        return cls.from_columns({name: [row[i] for row in rows] for i, name in enumerate(names)})
+
     def to_tensor(self) -> Tensor:
-        """The table as float64 [epochs, 4]."""
-        return (
-            torch.tensor([getattr(self, name) for name in COLUMNS], dtype=torch.float64)
-            .reshape(len(COLUMNS), -1)
-            .T.contiguous()
-        )
+        """The table without the epoch as float64 [epochs, columns]."""
+        columns = [self.loss, *self.terms.values(), self.lr]
+        return torch.tensor(columns, dtype=torch.float64).reshape(len(columns), -1).T.contiguous()
 
     @classmethod
-    def from_tensor(cls, table: Tensor) -> History:
-        """The history that `to_tensor` wrote."""
-        return cls(*[list(column) for column in table.T.tolist()])
+    def from_tensor(cls, table: Tensor, *, term_names: Sequence[str]) -> History:
+        """The history that `to_tensor` wrote.
+
+        Raises:
+            ValueError: where the number of columns is not that of these terms.
+        """
+        names = ["loss", *term_names, "lr"]
+        if table.ndim != 2 or table.shape[1] != len(names):
+            raise ValueError(f"the history has shape {tuple(table.shape)}, not [, {len(names)}]")
+        return cls.from_columns(dict(zip(names, table.T.tolist(), strict=True)))
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Sequence[float]]) -> History:
-        """The history out of named columns."""
-        return cls(*[[float(v) for v in columns[name]] for name in COLUMNS])
+        """The history out of named columns; all but 'epoch', 'loss' and 'lr' are terms."""
+        values = {name: [float(v) for v in column] for name, column in columns.items()}
+        terms = {n: v for n, v in values.items() if n not in ("epoch", "loss", "lr")}
+        return cls(loss=values["loss"], terms=terms, lr=values["lr"])

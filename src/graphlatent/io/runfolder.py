@@ -1,7 +1,7 @@
 """The folder of a run: what was asked, what it ran on, where it is, what came out. Written
 atomically, no pickle.
 
-- `config.toml`: level and settings
+- `config.toml`: level, method, settings, and how the input was read
 - `versions.json`: versions, seed, device, fingerprint of the input
 - `features.json`: how features are encoded (columns, categories, widths), fixed at fit time
 - `state/last.safetensors`: weights, optimiser, generators, history: all that a killed run needs to
@@ -15,58 +15,32 @@ atomically, no pickle.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import platform
-import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy
+import scipy
 import torch
 from torch import Tensor
 
 from graphlatent._version import __version__
-from graphlatent.config import Settings, to_mapping
-from graphlatent.errors import ConfigError, RunFolderError, missing_package
-from graphlatent.io.atomic import remove_leftovers, write_atomically, write_json, write_text
-from graphlatent.io.history import COLUMNS, History
+from graphlatent.config import Settings
+from graphlatent.errors import RunFolderError
+from graphlatent.io.atomic import remove_leftovers, write_json, write_text
+from graphlatent.io.config_file import RunConfig, read_config, write_config
+from graphlatent.io.history import History
+from graphlatent.io.tensors import load_tensors, save_tensors
 
 FORMAT = 1
 CHECKED = ("config.toml", "features.json", "model.safetensors")
 
 
-def write_toml(path: Path, values: Mapping[str, Any], *, level: str) -> None:
-    """Write settings as the TOML that `read_toml` and `train --config` read."""
-    lines = [f"# graphlatent {__version__}", f'level = "{level}"', "", "[settings]"]
-    lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
-    write_text(path, "\n".join(lines) + "\n")
-
-
-def read_toml(path: Path) -> tuple[str | None, dict[str, Any]]:
-    """(level, settings) of a TOML file; settings stand in a table [settings] or at the top."""
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    try:
-        values = toml.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
-    level = values.pop("level", None)
-    table = values.pop("settings", {})
-    if not isinstance(table, dict) or (table and values):
-        raise ConfigError(
-            f"{path} must hold its settings either all in a table [settings] or all at the top."
-        )
-    return level, table or values
-
-
 def versions(settings: Settings, *, device: torch.device, fingerprint: str) -> dict[str, Any]:
     """What a run depends on beside its settings."""
-    import numpy
-    import scipy
-
     packages = {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -99,10 +73,18 @@ class RunFolder:
         path: the folder.
         replace: start anew where there is a run already, instead of taking it up; the old one is
             kept until the new one's input and settings have been found good.
+        reading: options with which the input was read, kept in config.toml.
     """
 
-    def __init__(self, path: str | Path, *, replace: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        replace: bool = False,
+        reading: Mapping[str, Any] | None = None,
+    ) -> None:
         self.path, self.replace = Path(path), replace
+        self.reading: Mapping[str, Any] = reading or {}
 
     @property
     def state_path(self) -> Path:
@@ -120,19 +102,17 @@ class RunFolder:
         return (self.path / "config.toml").is_file()
 
     def begin(
-        self,
-        level: str,
-        settings: Settings,
-        *,
-        features: Mapping[str, Any],
-        about: Mapping[str, Any],
+        self, config: RunConfig, *, features: Mapping[str, Any], about: Mapping[str, Any]
     ) -> None:
-        """Write what is known before training: settings, encoding of features, versions. An old
-        model here is voided first.
+        """Write what is known before training, after making an old model here invalid.
+
+        Args:
+            config: level, method and settings.
+            features: how features are encoded.
+            about: versions and the fingerprint of the input.
         """
-        _saver()  # said before anything is written
         self._clear()
-        write_toml(self.path / "config.toml", to_mapping(settings), level=level)
+        write_config(self.path / "config.toml", replace(config, reading=self.reading))
         write_json(self.path / "features.json", features)
         write_json(self.path / "versions.json", about)
 
@@ -153,7 +133,7 @@ class RunFolder:
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Replace the latest snapshot."""
-        _save_tensors(self.state_path, snapshot.tensors, snapshot.position)
+        save_tensors(self.state_path, snapshot.tensors, snapshot.position)
 
     def load_snapshot(self) -> Snapshot | None:
         """The latest snapshot, or None where none was saved before the run stopped."""
@@ -162,7 +142,7 @@ class RunFolder:
                 remove_leftovers(folder)
         if not self.state_path.is_file():
             return None
-        tensors, metadata = _load_tensors(self.state_path)
+        tensors, metadata = load_tensors(self.state_path)
         if metadata is None:
             raise RunFolderError(
                 f"{self.state_path} is not a checkpoint of graphlatent. Start again with"
@@ -173,7 +153,7 @@ class RunFolder:
     def finish(self, model_state: Mapping[str, Tensor], history: History) -> None:
         """Write the trained model, and last the manifest that makes the folder complete."""
         write_text(self.path / "history.csv", history.to_csv())
-        _save_tensors(
+        save_tensors(
             self.path / "model.safetensors",
             model_state,
             json.dumps({"format": FORMAT, "version": __version__}),
@@ -184,18 +164,18 @@ class RunFolder:
             {"format": FORMAT, "graphlatent": __version__, "sha256": checksums},
         )
 
-    def read_settings(self) -> tuple[str, dict[str, Any]]:
-        """(level, settings) as written by `begin`."""
+    def read_config(self) -> RunConfig:
+        """Level, method, settings and reading options, as written by `begin`."""
         if not self.started:
             raise RunFolderError(
                 f"{self.path} is not a run folder of graphlatent: it has no config.toml."
             )
-        level, values = read_toml(self.path / "config.toml")
-        if level not in ("node", "graph"):
+        config = read_config(self.path / "config.toml")
+        if config.level not in ("node", "graph"):
             raise RunFolderError(
                 f'{self.path / "config.toml"} does not say level = "node" or "graph".'
             )
-        return level, values
+        return config
 
     def read_json(self, name: str) -> dict[str, Any]:
         """The content of one of the folder's JSON files."""
@@ -243,31 +223,46 @@ class RunFolder:
                     f"{self.path / name} is not as it was saved: its checksum differs. Copy it"
                     " again, or train again."
                 )
-        return _load_tensors(self.path / "model.safetensors")[0]
+        return load_tensors(self.path / "model.safetensors")[0]
 
     def read_history(self) -> History:
         """The loss terms per epoch; from the latest snapshot where the run is not complete."""
         if not (self.path / "history.csv").is_file():
             snapshot = self.load_snapshot()
-            return History.from_tensor(snapshot.tensors["history"]) if snapshot else History()
+            if snapshot is None:
+                return History()
+            try:
+                names = json.loads(snapshot.position)["term_names"]
+                return History.from_tensor(snapshot.tensors["history"], term_names=names)
+            except (ValueError, KeyError, TypeError) as error:
+                raise RunFolderError(f"{self.state_path} is damaged: {error}.") from error
         try:
-            lines = (self.path / "history.csv").read_text(encoding="utf-8").splitlines()
-            rows = [[float(v) for v in line.split(",")] for line in lines[1:]]
-            return History(*[[row[i + 1] for row in rows] for i in range(len(COLUMNS))])
+            return History.from_csv((self.path / "history.csv").read_text(encoding="utf-8"))
         except (ValueError, IndexError) as error:
             raise RunFolderError(f"{self.path / 'history.csv'} is damaged: {error}.") from error
 
-    def check_same(self, level: str, settings: Settings, *, fingerprint: str) -> None:
-        """Raise a `RunFolderError` that shows the difference where a run would go on with other
-        settings or another input.
+    def check_same(self, config: RunConfig, *, fingerprint: str) -> None:
+        """Raise a `RunFolderError` that shows the difference where a run would change on resuming.
+
+        Args:
+            config: level, method and settings of now.
+            fingerprint: of the input of now.
         """
-        old_level, old = self.read_settings()
-        new = to_mapping(settings)
-        differences = [f"level: {old_level} in the run, {level} now"] if old_level != level else []
+        old = self.read_config()
+        differences = [
+            f"{name}: {before} in the run, {now} now"
+            for name, before, now in (
+                ("level", old.level, config.level),
+                ("method", old.method, config.method),
+            )
+            if before != now
+        ]
         if not differences:
-            changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+            before, now = old.settings, config.settings
             differences = [
-                f"{key}: {old.get(key)!r} in the run, {new.get(key)!r} now" for key in changed
+                f"{key}: {before.get(key)!r} in the run, {now.get(key)!r} now"
+                for key in {**before, **now}
+                if before.get(key) != now.get(key)
             ]
         if self.read_json("versions.json").get("input") != fingerprint:
             differences.append("the input graph: its fingerprint is another one than the run's")
@@ -277,44 +272,6 @@ class RunFolder:
                 + "; ".join(differences)
                 + ". Use the same input and settings, or another --out."
             )
-
-
-def _saver() -> Callable[..., bytes]:
-    """The serialiser. Not `save_file`, which leaves a temporary file of its own when the process is
-    killed inside it.
-    """
-    try:
-        from safetensors.torch import save
-    except ImportError as error:
-        raise missing_package("safetensors", needed_for="Saving a model") from error
-    return save
-
-
-def _save_tensors(path: Path, tensors: Mapping[str, Tensor], about: str) -> None:
-    """Write tensors and one text; a single key, since safetensors writes several in no fixed
-    order.
-    """
-    # Tied weights are refused
-    contiguous = {
-        name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()
-    }
-    content = _saver()(contiguous, metadata={"graphlatent": about})
-    write_atomically(path, lambda temporary: temporary.write_bytes(content))
-
-
-def _load_tensors(path: Path) -> tuple[dict[str, Tensor], str | None]:
-    try:
-        from safetensors import SafetensorError, safe_open
-    except ImportError as error:
-        raise missing_package("safetensors", needed_for="Loading a model") from error
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in list(file.keys())}
-            return tensors, (file.metadata() or {}).get("graphlatent")
-    except (SafetensorError, OSError, ValueError) as error:
-        raise RunFolderError(
-            f"{path} is truncated or damaged: {error}. Copy it again, or train again."
-        ) from error
 
 
 def _sha256(path: Path) -> str:

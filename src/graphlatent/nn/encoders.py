@@ -13,9 +13,10 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from graphlatent.config import Settings
 from graphlatent.data.batches import EdgeList, Structure
 from graphlatent.data.edges import is_symmetric
-from graphlatent.errors import InputError
+from graphlatent.errors import ConfigError, InputError
 from graphlatent.nn.norm import BatchNorm
 from graphlatent.nn.propagation import gcn_matrix, gin_matrix, propagate
 from graphlatent.ops.sparse import Features, SparseMatrix, to_dense
@@ -31,17 +32,17 @@ class GCNLayer(nn.Module):
         self.weight = nn.Parameter(torch.empty(in_dim, out_dim, dtype=torch.float32))
         self.bias = nn.Parameter(torch.zeros(out_dim))
 
-    def inner(self, x: Features, matrix: SparseMatrix) -> Tensor:
+    def linear_part(self, x: Features, matrix: SparseMatrix) -> Tensor:
         """What is linear in `x`, [N, out_dim]."""
         return propagate(matrix, x, self.weight, self.bias)
 
-    def outer(self, inner: Tensor) -> Tensor:
-        """What follows, row by row: nothing."""
-        return inner
+    def row_wise(self, z: Tensor) -> Tensor:
+        """What follows the linear part, row by row: nothing."""
+        return z
 
     def forward(self, x: Features, matrix: SparseMatrix) -> Tensor:
         """Convolved rows, [N, out_dim]."""
-        return self.outer(self.inner(x, matrix))
+        return self.row_wise(self.linear_part(x, matrix))
 
 
 class GINLayer(nn.Module):
@@ -54,21 +55,20 @@ class GINLayer(nn.Module):
         self.weight2 = nn.Parameter(torch.empty(out_dim, out_dim, dtype=torch.float32))
         self.bias2 = nn.Parameter(torch.zeros(out_dim))
 
-    def inner(self, x: Features, matrix: SparseMatrix) -> Tensor:
+    def linear_part(self, x: Features, matrix: SparseMatrix) -> Tensor:
         """What is linear in `x`, [N, out_dim]: the first linear map and the sum over neighbours
         commute.
         """
         return propagate(matrix, x, self.weight, self.bias)
 
-    def outer(self, inner: Tensor) -> Tensor:
-        """What follows, row by row: the rest of the MLP."""
-        return torch.addmm(
-            self.bias2.to(inner.dtype), torch.relu(inner), self.weight2.to(inner.dtype)
-        )
+    def row_wise(self, z: Tensor) -> Tensor:
+        """What follows the linear part, row by row: the rest of the MLP."""
+        weight, bias = self.weight2.to(z.dtype), self.bias2.to(z.dtype)
+        return torch.addmm(bias, torch.relu(z), weight)
 
     def forward(self, x: Features, matrix: SparseMatrix) -> Tensor:
         """Convolved rows, [N, out_dim]."""
-        return self.outer(self.inner(x, matrix))
+        return self.row_wise(self.linear_part(x, matrix))
 
 
 LAYERS: dict[str, type[GCNLayer] | type[GINLayer]] = {"gcn": GCNLayer, "gin": GINLayer}
@@ -89,10 +89,12 @@ def initialise(module: nn.Module, generator: torch.Generator | None = None) -> N
 
 
 class Encoder(Protocol):
-    """What the model asks of an encoder."""
+    """What a model asks of an encoder."""
+
+    out_dim: int
 
     def prepare(self, edges: EdgeList) -> Structure:
-        """What `layers` propagates with, made once for a fixed graph."""
+        """What `layers` propagates with, precomputed once for fixed edges."""
 
     def layers(self, x: Features, structure: Structure) -> list[Tensor]:
         """The output of every layer, each [N, H]."""
@@ -106,9 +108,11 @@ class GNNEncoder(nn.Module):
         kind: 'gcn' or 'gin'.
         hidden_dim: width of every layer, H.
         num_layers: depth.
+        out_dim: width of the last layer; None is `hidden_dim`.
         activation: 'prelu' (one slope a layer, starting at 0.25) or 'relu'; 'auto' is PReLU in GCN,
             ReLU in GIN.
-        last_norm: batch norm after the last layer too.
+        last_norm: batch norm in the last layer too.
+        norm_first: batch norm before the activation instead of after it.
         generator: source of the initial weights.
     """
 
@@ -119,18 +123,21 @@ class GNNEncoder(nn.Module):
         kind: Kind = "gcn",
         hidden_dim: int = 512,
         num_layers: int = 2,
+        out_dim: int | None = None,
         activation: str = "auto",
         last_norm: bool = False,
+        norm_first: bool = False,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.kind, self.out_dim = kind, hidden_dim
+        self.kind, self.norm_first = kind, norm_first
+        self.out_dim = hidden_dim if out_dim is None else out_dim
         prelu = activation == "prelu" or (activation == "auto" and kind == "gcn")
-        widths = [in_dim] + [hidden_dim] * num_layers
+        widths = [in_dim] + [hidden_dim] * (num_layers - 1) + [self.out_dim]
         self.convs = nn.ModuleList(LAYERS[kind](a, b) for a, b in pairwise(widths))
         self.activations = nn.ModuleList(nn.PReLU() if prelu else nn.ReLU() for _ in self.convs)
-        num_norms = num_layers if last_norm else num_layers - 1
-        self.norms = nn.ModuleList(BatchNorm(hidden_dim) for _ in range(num_norms))
+        normalized = widths[1:] if last_norm else widths[1:-1]
+        self.norms = nn.ModuleList(BatchNorm(width) for width in normalized)
         initialise(self, generator)
 
     def prepare(self, edges: EdgeList) -> SparseMatrix:
@@ -144,18 +151,22 @@ class GNNEncoder(nn.Module):
         outputs: list[Tensor] = []
         hidden: Features = x
         for i, conv in enumerate(self.convs):
-            hidden = self.finish(i, conv.inner(hidden, structure))  # type: ignore[operator]
+            z = conv.linear_part(hidden, structure)  # type: ignore[operator]
+            hidden = self.post_linear(i, z)
             outputs.append(hidden)
         return outputs
 
-    def finish(self, i: int, inner: Tensor) -> Tensor:
-        """Layer `i` from its linear part on, [N, H]: the rest of the convolution, the activation,
-        the batch norm where it has one.
+    def post_linear(self, i: int, z: Tensor) -> Tensor:
+        """Layer `i` from its linear part `z` on, [N, H]: rest of the convolution, activation, norm.
+
+        The last layer has a norm only where `last_norm` says so.
         """
-        out: Tensor = self.activations[i](self.convs[i].outer(inner))  # type: ignore[operator]
+        steps = [self.convs[i].row_wise, self.activations[i]]
         if i < len(self.norms):
-            out = self.norms[i](out)
-        return out
+            steps.insert(1 if self.norm_first else 2, self.norms[i])
+        for step in steps:
+            z = step(z)  # type: ignore[operator]
+        return z
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """The last layer's output, [N, H], from plain tensors: for use outside of graphlatent."""
@@ -165,15 +176,20 @@ class GNNEncoder(nn.Module):
 
 
 class CustomEncoder(nn.Module):
-    """The user's module `(x, edge_index, edge_weight) -> [N, H]` in the form the model asks for.
+    """The user's module `(x, edge_index, edge_weight) -> [N, H]` in the form a model asks for.
 
     The module gets dense features and plain edges; it counts as one layer, so a graph's embedding
     pools its output.
+
+    Args:
+        module: yours.
+        in_dim: features of a node, F.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, in_dim: int) -> None:
         super().__init__()
         self.module = module
+        self.out_dim = self._measure_width(in_dim)
 
     def prepare(self, edges: EdgeList) -> EdgeList:
         """The edges as they are."""
@@ -192,3 +208,54 @@ class CustomEncoder(nn.Module):
                 f" tensor of shape ({dense.shape[0]}, H). Got {got}."
             )
         return [out]
+
+    def _measure_width(self, in_dim: int) -> int:
+        """The width that the module returns, found by running it on two linked nodes."""
+        parameter = next(self.module.parameters(), None)
+        if parameter is None:
+            raise ConfigError("The custom encoder has no parameters, so there is nothing to train.")
+        x = torch.zeros(2, in_dim, dtype=parameter.dtype, device=parameter.device)
+        edges = EdgeList(torch.tensor([[0, 1], [1, 0]], device=x.device), None, 2)
+        was_training = self.module.training
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                return int(self.layers(x, edges)[-1].shape[1])
+        except (RuntimeError, ValueError, TypeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"The custom encoder {type(self.module).__name__} failed on features of width"
+                f" {in_dim}: {error}. It must take (x, edge_index, edge_weight) and accept that"
+                " width."
+            ) from error
+        finally:
+            self.module.train(was_training)
+
+
+def build_encoder(
+    settings: Settings,
+    in_dim: int,
+    *,
+    out_dim: int | None = None,
+    last_norm: bool = False,
+    norm_first: bool = False,
+    generator: torch.Generator,
+) -> GNNEncoder | CustomEncoder:
+    """A freshly initialised encoder: GCN, GIN or the user's own module, as the settings say.
+
+    `out_dim`, `last_norm` and `norm_first` are those of `GNNEncoder`; a user's module has its own.
+    """
+    if isinstance(settings.encoder, nn.Module):
+        return CustomEncoder(settings.encoder, in_dim)
+    return GNNEncoder(
+        in_dim,
+        kind=settings.encoder,
+        hidden_dim=settings.hidden_dim,
+        num_layers=settings.num_layers,
+        out_dim=out_dim,
+        activation=settings.activation,
+        last_norm=last_norm,
+        norm_first=norm_first,
+        generator=generator,
+    )

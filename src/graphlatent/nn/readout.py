@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def readout(
-    layers: Sequence[Tensor], graph_id: Tensor, *, num_graphs: int, how: str = "sum"
+    layers: Sequence[Tensor], graph_id: Tensor, *, num_graphs: int, pooling: str = "sum"
 ) -> Tensor:
     """Each layer's rows [N, H] pooled per graph and the layers concatenated, [B, layers * H].
 
@@ -17,12 +17,12 @@ def readout(
         layers: outputs of the encoder's layers.
         graph_id: graph of each row, int64 [N].
         num_graphs: B.
-        how: 'sum' (the paper's) or 'mean'.
+        pooling: 'sum' (the paper's) or 'mean'.
     """
     exact = torch.promote_types(layers[0].dtype, torch.float32)
     start = layers[0].new_zeros(num_graphs, layers[0].shape[1], dtype=exact)
     pooled = torch.cat([start.index_add(0, graph_id, rows.to(exact)) for rows in layers], dim=1)
-    if how == "sum":
+    if pooling == "sum":
         return pooled
     size = start.new_zeros(num_graphs).index_add(0, graph_id, start.new_ones(graph_id.numel()))
     return pooled / size.clamp(min=1)[:, None]

@@ -1,10 +1,8 @@
-"""The end of an encoder layer, activation and batch norm, as one differentiable step that keeps
-nothing but its input.
+"""Activation and batch norm as one differentiable operation that keeps nothing but its input.
 
-The numbers are those of `GNNEncoder.finish` in training, its specification. What it does better:
-the activation is made again in the backward pass instead of being kept, and so is the masked view's
-input, which is the plain view's plus a few products with masked columns. On a GPU both passes are
-kernels of their own (kernels/norm.py). Shapes: N rows, H columns, R masked nodes.
+In the backward pass the activation is computed again instead of being kept, and so is the masked
+view's input, which is the plain view's plus a few products with masked columns. On a GPU both
+passes are kernels of their own (kernels/norm.py). Shapes: N rows, H columns, R masked nodes.
 """
 
 from __future__ import annotations
@@ -12,101 +10,58 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from graphlatent.nn.decoders import MLPDecoder
-from graphlatent.nn.encoders import GNNEncoder
-from graphlatent.nn.norm import BatchNorm
 from graphlatent.ops.kernels import usable
-from graphlatent.ops.masked import Slice
+from graphlatent.ops.masked import MaskedOperator
 
 
-def finish(encoder: GNNEncoder, i: int, inner: Tensor, *, limit: Tensor | None = None) -> Tensor:
-    """Layer `i` from its linear part `inner` [N, H] on, [N, H]; rows from `limit` on are
-    padding.
-    """
-    return _finish(encoder, i, encoder.convs[i].outer(inner), limit)  # type: ignore[operator]
-
-
-def finish_masked(
-    encoder: GNNEncoder, inner: Tensor, part: Slice, change: Tensor, *, limit: Tensor | None = None
+def activate_and_normalize(
+    z: Tensor,
+    *,
+    slope: Tensor | None = None,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    eps: float = 0.0,
+    limit: Tensor | None = None,
+    operator: MaskedOperator | None = None,
+    change: Tensor | None = None,
 ) -> Tensor:
-    """The masked view's first layer, [N, H], from the plain view's linear part `inner` [N, H] and
-    its `change` [R, H] on masked nodes.
+    """Batch norm (where `gamma` is given) of the activation of `z + A[:, J] @ change`, [N, H].
+
+    Args:
+        z: [N, H].
+        slope: of PReLU, [1]; None is ReLU.
+        gamma: batch norm's scale, [H].
+        beta: batch norm's shift, [H].
+        eps: batch norm's.
+        limit: number of rows that are not padding, int64 []; None means all.
+        operator: A[:, J]; given together with `change`.
+        change: [R, H].
     """
-    if encoder.kind == "gcn":
-        return _finish(encoder, 0, inner, limit, part, change)
-    return finish(encoder, 0, part.spread(change, inner), limit=limit)
-
-
-def finish_both(
-    encoder: GNNEncoder, i: int, inner: Tensor, *, limit: Tensor | None = None
-) -> Tensor:
-    """Layer `i` of both views side by side, [N, 2 H], from their linear parts [N, 2 H]; each has
-    its own statistics.
-    """
-    rows, width = inner.shape
-    if encoder.kind == "gin":
-        inner = encoder.convs[i].outer(inner.view(2 * rows, width // 2)).view(rows, width)  # type: ignore[operator]
-    return _finish(encoder, i, inner, limit)
-
-
-def relu_norm(x: Tensor, norm: BatchNorm, *, limit: Tensor | None = None) -> Tensor:
-    """Batch norm of ReLU, [N, H], as a decoder has it between layers."""
-    out: Tensor = _ActivateNorm.apply(x, None, None, None, norm.weight, norm.bias, norm.eps, limit)  # type: ignore[no-untyped-call]
+    out: Tensor = _ActivateNorm.apply(  # type: ignore[no-untyped-call]
+        z, operator, change, slope, gamma, beta, eps, limit
+    )
     return out
 
 
-def decoder_body(decoder: MLPDecoder, hidden: Tensor, *, limit: Tensor | None = None) -> Tensor:
-    """All but the last linear layer of a decoder, [N, H]; of a deep one in the decoder's own
-    precision.
-    """
-    for linear, norm in zip(decoder.linears, decoder.norms, strict=False):
-        assert isinstance(norm, BatchNorm)
-        hidden = relu_norm(linear(hidden.to(norm.weight.dtype)), norm, limit=limit)
-    return hidden
+def pick_rows(hidden: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The pair (hidden [N, H], its rows [R, H]).
 
-
-def pick(hidden: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """(hidden [N, H], its rows [R, H]); the rows' gradient is added to the rest in place instead of
-    as a matrix of zeros.
+    The rows' gradient is added to the rest in place instead of as a matrix of zeros.
     """
-    both: tuple[Tensor, Tensor] = _Pick.apply(hidden, rows)  # type: ignore[no-untyped-call]
+    both: tuple[Tensor, Tensor] = _PickRows.apply(hidden, rows)  # type: ignore[no-untyped-call]
     return both
 
 
 def pick_columns(both: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """(both [N, M], its first columns [N, width]), the gradient put together as in `pick`."""
+    """The pair (both [N, M], its first columns [N, width]), with gradients as in `pick_rows`."""
     parts: tuple[Tensor, Tensor] = _PickColumns.apply(both, width)  # type: ignore[no-untyped-call]
     return parts
 
 
-def _finish(
-    encoder: GNNEncoder,
-    i: int,
-    z: Tensor,
-    limit: Tensor | None,
-    part: Slice | None = None,
-    change: Tensor | None = None,
-) -> Tensor:
-    activation = encoder.activations[i]
-    slope = activation.weight if isinstance(activation, nn.PReLU) else None
-    norm = encoder.norms[i] if i < len(encoder.norms) else None
-    gamma = beta = None
-    if isinstance(norm, BatchNorm):
-        views = z.shape[1] // norm.weight.numel()
-        gamma, beta = (
-            (norm.weight, norm.bias)
-            if views == 1
-            else (norm.weight.repeat(views), norm.bias.repeat(views))
-        )
-    eps = norm.eps if isinstance(norm, BatchNorm) else 0.0
-    out: Tensor = _ActivateNorm.apply(z, part, change, slope, gamma, beta, eps, limit)  # type: ignore[no-untyped-call]
-    return out
-
-
-class _Pick(torch.autograd.Function):
+class _PickRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
@@ -152,7 +107,7 @@ class _ActivateNorm(torch.autograd.Function):
     def forward(
         ctx: Any,
         base: Tensor,
-        part: Slice | None,
+        operator: MaskedOperator | None,
         change: Tensor | None,
         slope: Tensor | None,
         gamma: Tensor | None,
@@ -160,7 +115,7 @@ class _ActivateNorm(torch.autograd.Function):
         eps: float,
         limit: Tensor | None,
     ) -> Tensor:
-        z = base if part is None or change is None else part.raw_spread(change, base)
+        z = base if operator is None or change is None else operator.scatter_raw(change, base)
         if _on_gpu(z):
             from graphlatent.ops.kernels.norm import activate_norm
 
@@ -170,14 +125,14 @@ class _ActivateNorm(torch.autograd.Function):
             out = (
                 out if limit is None else functional.pad(out, (0, 0, 0, z.shape[0] - out.shape[0]))
             )
-        ctx.part, ctx.eps, ctx.limit = part, eps, limit
+        ctx.operator, ctx.eps, ctx.limit = operator, eps, limit
         ctx.save_for_backward(base, change, slope, gamma, mean, rstd)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         base, change, slope, gamma, mean, rstd = ctx.saved_tensors
-        z = base if change is None else ctx.part.raw_spread(change, base)
+        z = base if change is None else ctx.operator.scatter_raw(change, base)
         if _on_gpu(z):
             from graphlatent.ops.kernels.norm import activate_norm_backward
 
@@ -193,7 +148,7 @@ class _ActivateNorm(torch.autograd.Function):
                 if ctx.limit is None
                 else functional.pad(d_z, (0, 0, 0, z.shape[0] - d_z.shape[0]))
             )
-        d_change = None if change is None else ctx.part.flipped.raw_take(d_z)
+        d_change = None if change is None else ctx.operator.transposed.gather_raw(d_z)
         return d_z, None, d_change, d_slope, d_gamma, d_beta, None, None
 
 

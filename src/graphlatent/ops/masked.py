@@ -19,12 +19,12 @@ from graphlatent.ops.sparse import SparseMatrix
 _SMALL = 2_000_000  # multiplications
 
 
-class Slice:
-    """What a matrix has of the nodes `rows`.
+class MaskedOperator:
+    """Products with the rows A[J, :] and the columns A[:, J] of a matrix A.
 
     Args:
-        matrix: A, with a row for each node (for `take`), a column for each node (for `spread`), or
-            both.
+        matrix: A, with a row for each node (for `gather`), a column for each node (for
+            `scatter`), or both.
         rows: J, int64 [R], each node once.
         num_nodes: N; None is the number of rows of A.
     """
@@ -33,25 +33,23 @@ class Slice:
         self.matrix, self.rows = matrix, rows
         self.num_nodes = matrix.shape[0] if num_nodes is None else num_nodes
 
-    def take(self, dense: Tensor) -> Tensor:
+    def gather(self, dense: Tensor) -> Tensor:
         """`A[J, :] @ dense`, [R, H], differentiable in `dense`."""
-        product: Tensor = _Take.apply(self, dense)  # type: ignore[no-untyped-call]
+        product: Tensor = _Gather.apply(self, dense)  # type: ignore[no-untyped-call]
         return product
 
-    def spread(self, values: Tensor, base: Tensor) -> Tensor:
-        """`base + A[:, J] @ values`, [N, H], differentiable in `values` [R, H] and `base` [N,
-        H].
-        """
-        total: Tensor = _Spread.apply(self, values, base)  # type: ignore[no-untyped-call]
+    def scatter(self, values: Tensor, base: Tensor) -> Tensor:
+        """`base + A[:, J] @ values`, [N, H], differentiable in `values` [R, H] and `base`."""
+        total: Tensor = _Scatter.apply(self, values, base)  # type: ignore[no-untyped-call]
         return total
 
     @cached_property
-    def flipped(self) -> Slice:
+    def transposed(self) -> MaskedOperator:
         """The same nodes of the transpose."""
         if self.matrix.symmetric:
             return self
-        other = Slice(self.matrix.transpose, self.rows, num_nodes=self.num_nodes)
-        other.flipped = self
+        other = MaskedOperator(self.matrix.transpose, self.rows, num_nodes=self.num_nodes)
+        other.transposed = self
         return other
 
     @cached_property
@@ -69,8 +67,8 @@ class Slice:
             torch.arange(self.rows.numel(), dtype=torch.int32, device=self.rows.device),
         )
 
-    def raw_take(self, dense: Tensor) -> Tensor:
-        """`take` without a gradient."""
+    def gather_raw(self, dense: Tensor) -> Tensor:
+        """`gather` without a gradient."""
         if usable(dense):
             return self.matrix.kernel(dense, rows=self.rows)
         return (
@@ -79,8 +77,8 @@ class Slice:
             else self.cut.multiply(dense)
         )
 
-    def raw_spread(self, values: Tensor, base: Tensor | None) -> Tensor:
-        """`spread` without a gradient."""
+    def scatter_raw(self, values: Tensor, base: Tensor | None) -> Tensor:
+        """`scatter` without a gradient."""
         if usable(values):
             return self.matrix.kernel(values, base=base, place=self.place)
         if self._small(values):
@@ -88,30 +86,30 @@ class Slice:
                 0, self.rows, values
             )
             return self.matrix.multiply(padded, base=base)
-        return self.flipped.cut.transpose.multiply(values, base=base)
+        return self.transposed.cut.transpose.multiply(values, base=base)
 
     def _small(self, dense: Tensor) -> bool:
         """Whether multiplying with all of A costs less than cutting A (measured on 2 CPU cores)."""
         return self.matrix.nnz * dense.shape[1] < _SMALL
 
 
-class _Take(torch.autograd.Function):
+class _Gather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, part: Slice, dense: Tensor) -> Tensor:
-        ctx.part = part
-        return part.raw_take(dense)
+    def forward(ctx: Any, operator: MaskedOperator, dense: Tensor) -> Tensor:
+        ctx.operator = operator
+        return operator.gather_raw(dense)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor]:
-        return None, ctx.part.flipped.raw_spread(grads[0], None)
+        return None, ctx.operator.transposed.scatter_raw(grads[0], None)
 
 
-class _Spread(torch.autograd.Function):
+class _Scatter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, part: Slice, values: Tensor, base: Tensor) -> Tensor:
-        ctx.part = part
-        return part.raw_spread(values, base)
+    def forward(ctx: Any, operator: MaskedOperator, values: Tensor, base: Tensor) -> Tensor:
+        ctx.operator = operator
+        return operator.scatter_raw(values, base)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[None, Tensor, Tensor]:
-        return None, ctx.part.flipped.raw_take(grads[0]), grads[0]
+        return None, ctx.operator.transposed.gather_raw(grads[0]), grads[0]

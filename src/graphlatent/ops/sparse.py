@@ -1,5 +1,4 @@
-"""Constant sparse matrices with a differentiable product, and feature matrices with some rows
-replaced.
+"""Constant sparse matrices with a differentiable product, and features in several forms.
 
 `SparseMatrix` is a CSR matrix that never needs a gradient itself (an adjacency, or node features
 that came sparse). Its product with a dense matrix is differentiable in the dense one; the backward
@@ -11,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,6 +44,7 @@ class SparseMatrix:
     _csr: Tensor | None = field(default=None, repr=False)
     _order: Tensor | None = field(default=None, repr=False)
     _ends: list[int] | None = field(default=None, repr=False)
+    _transpose_order: Tensor | None = field(default=None, repr=False)
 
     @classmethod
     def from_coo(
@@ -100,9 +100,8 @@ class SparseMatrix:
     @property
     def row(self) -> Tensor:
         """Row of each stored value, int64 [nnz]."""
-        return torch.repeat_interleave(
-            torch.arange(self.shape[0], device=self.device), torch.diff(self.crow)
-        )
+        number = torch.arange(self.shape[0], device=self.device)
+        return torch.repeat_interleave(number, torch.diff(self.crow), output_size=self.nnz)
 
     @property
     def transpose(self) -> SparseMatrix:
@@ -241,6 +240,27 @@ class SparseMatrix:
         dense = torch.zeros(stop - start, self.shape[1], dtype=self.dtype, device=self.device)
         return dense.index_put_((row, self.col[begin:end]), self.value[begin:end])
 
+    def with_values(self, value: Tensor) -> SparseMatrix:
+        """A matrix with the same places and other values [nnz]; no shape depends on the values."""
+        if self._transpose_order is None:
+            self._transpose_order = torch.argsort(
+                self.col.to(torch.int64) * self.shape[0] + self.row, stable=True
+            )
+        if value.is_cuda:
+            # Found once, since it makes the host wait.
+            _ = (self.order, self.transpose.order)
+        flipped = self.transpose
+        new = SparseMatrix(self.crow, self.col, value, self.shape, _order=self._order)
+        new._transpose = SparseMatrix(
+            flipped.crow,
+            flipped.col,
+            value[self._transpose_order],
+            flipped.shape,
+            _transpose=new,
+            _order=flipped._order,
+        )
+        return new
+
     def to_dense(self) -> Tensor:
         """The dense matrix, [M, K]. For small matrices only."""
         return self.dense_rows(0, self.shape[0])
@@ -258,40 +278,25 @@ class _SparseProduct(torch.autograd.Function):
         return None, d_dense, grads[0].sum(0) if ctx.needs_input_grad[2] else None
 
 
-@dataclass(frozen=True, eq=False)
-class PatchedRows:
-    """A sparse feature matrix of which some rows are replaced by dense ones: the masked view of
-    sparse features.
-
-    Args:
-        base: the untouched features [N, F].
-        index: the replaced rows, int64 [R].
-        values: what stands there instead, [R, F].
-    """
-
-    base: SparseMatrix
-    index: Tensor
-    values: Tensor
+class FeatureView(Protocol):
+    """A changed view of features that multiplies without being formed (ops/feature_views.py)."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """(N, F)."""
-        return self.base.shape
 
     def matmul(self, dense: Tensor) -> Tensor:
-        """`self @ dense`, [N, H]; the replaced rows take no part in the product with the base."""
-        return self.base.matmul(dense).index_copy(0, self.index, self.values @ dense)
+        """`self @ dense`, [N, H], differentiable in `dense` [F, H]."""
 
     def to_dense(self) -> Tensor:
         """The dense matrix, [N, F]."""
-        return self.base.to_dense().index_copy(0, self.index, self.values)
 
 
-Features: TypeAlias = Tensor | SparseMatrix | PatchedRows
+Features: TypeAlias = Tensor | SparseMatrix | FeatureView
 
 
 def matmul(x: Features, weight: Tensor) -> Tensor:
-    """`x @ weight` for dense, sparse or patched features, [N, H]."""
+    """`x @ weight` for features in any form, [N, H]."""
     return x @ weight if isinstance(x, Tensor) else x.matmul(weight)
 
 
@@ -307,15 +312,6 @@ def multiply(
 def to_dense(x: Features) -> Tensor:
     """`x` as a dense tensor, [N, F]."""
     return x if isinstance(x, Tensor) else x.to_dense()
-
-
-def replace_rows(x: Tensor | SparseMatrix, index: Tensor, values: Tensor) -> Tensor | PatchedRows:
-    """`x` with the rows `index` [R] replaced by `values` [R, F]; sparse features stay sparse
-    elsewhere.
-    """
-    if isinstance(x, Tensor):
-        return x.index_copy(0, index, values)
-    return PatchedRows(x, index, values)
 
 
 def take_rows(x: Tensor | SparseMatrix, index: Tensor) -> Tensor | SparseMatrix:

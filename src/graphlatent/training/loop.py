@@ -1,32 +1,29 @@
-"""The training loop: epochs of steps, with a position that can be saved and taken up again between
-any two steps.
+"""The training loop: epochs of steps, with a position that can be saved between any two steps.
 
 All randomness is in two generators: one plans epochs (which nodes or graphs go into which step),
-    one draws masks. A
-snapshot holds the weights, Adam's moments, both generators, the history and the position; restoring
-it and going on gives the same bits as never having stopped.
+one is the method's (masks, augmentations). A snapshot holds the weights, the optimizer's moments,
+both generators, the history and the position; restoring it and going on gives the same bits as
+never having stopped.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphlatent.config import Settings
 from graphlatent.data.batches import BatchSource
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
-from graphlatent.methods.lagraph.engine import choose_engine
-from graphlatent.methods.lagraph.model import LaGraphModel
-from graphlatent.methods.lagraph.objective import Reconstruct
-from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO
+from graphlatent.methods.base import Method
 from graphlatent.training.peak_memory import PeakMemory
 from graphlatent.training.stepper import (
     Stepper,
@@ -36,18 +33,17 @@ from graphlatent.training.stepper import (
 )
 
 SAMPLE_EVERY = 20
-"""Epochs between two looks at the loss on a GPU, which would otherwise stand still each time."""
+"""Epochs between two reads of the loss on a GPU, each of which makes the host wait for it."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training is: `epoch` of `epochs` done, and the last epoch's terms."""
+    """Where training is: `epoch` of `epochs` done, and the last epoch's loss and terms."""
 
     epoch: int
     epochs: int
     loss: float
-    reconstruction: float
-    invariance: float
+    terms: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -76,41 +72,57 @@ def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.
 
 
 class Training:
-    """One run: model, optimiser, generators, position and history."""
+    """One run: method, model, optimizer, generators, position and history.
+
+    Args:
+        method: computes the terms of the loss.
+        model: built by the method.
+        batches: the training set, as `Method.begin` returned it.
+        device: where the model is.
+        memory: measures the peak memory of the steps.
+    """
 
     def __init__(
         self,
-        model: LaGraphModel,
+        method: Method[Any],
+        model: nn.Module,
         batches: BatchSource,
-        settings: Settings,
         *,
         device: torch.device,
         memory: PeakMemory | None = None,
     ) -> None:
-        self.model, self.batches, self.settings, self.device = model, batches, settings, device
+        settings: Settings = method.settings
+        self.method, self.settings = method, settings
+        self.model, self.batches, self.device = model, batches, device
         self.memory = memory or PeakMemory(device)
         self.optimizer = make_optimizer(model, settings)
         self.plan_generator = seeded(settings.random_state, 1)
-        self.mask_generator = seeded(settings.random_state, 2, device)
+        self.step_generator = seeded(settings.random_state, 2, device)
         self.stepper = Stepper(
-            model, settings, optimizer=self.optimizer, generator=self.mask_generator
+            method, model, optimizer=self.optimizer, generator=self.step_generator
         )
-        self.history = History()
+        self.history = History.of(method.term_names)
         self.epoch, self.step = 0, 0
-        self.engine = choose_engine(model, settings)
-        self.sample_every = (
-            SAMPLE_EVERY if device.type == "cuda" and settings.patience is None else 1
-        )
-        self.terms: list[Tensor] = []  # what the steps of this epoch returned
-        # The same and the learning rate, of epochs that are not in the history yet
+        on_gpu = device.type == "cuda"
+        self.sample_every = SAMPLE_EVERY if on_gpu and settings.patience is None else 1
+        # Loss and terms of the steps of this epoch, each [1 + terms].
+        self.values: list[Tensor] = []
+        # The same and the learning rate, of epochs that are not in the history yet.
         self.waiting: list[tuple[Tensor, float]] = []
-        # Of epochs that are in the history, and were not told yet
+        # Epochs that are in the history and were not reported yet.
         self.reports: list[Progress] = []
-        self.plan_state = self.plan_generator.get_state()  # as it was when this epoch was planned
+        # The plan generator's state when this epoch was planned.
+        self.plan_state = self.plan_generator.get_state()
 
     def run(self, hooks: Hooks | None = None, *, until: int | None = None) -> History:
-        """Train to the last epoch (or, to go on later, to the epoch `until`), or until the loss
-        stops improving. Returns the history.
+        """Train to the last epoch, or until the loss stops improving.
+
+        Args:
+            hooks: callbacks.
+            until: stop at this epoch; a later call goes on.
+
+        Returns:
+            The history.
         """
         hooks = hooks or Hooks()
         last = self.settings.epochs if until is None else min(until, self.settings.epochs)
@@ -130,69 +142,58 @@ class Training:
         return self.history
 
     def _on_device(self) -> AbstractContextManager[object]:
-        """The GPU that is trained on is the current one: streams and captured steps are made
-        there.
-        """
+        """Make the training GPU the current one, where streams and captured steps are made."""
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def run_epoch(self, hooks: Hooks) -> None:
         """One pass over the training data."""
         self.plan_generator.set_state(self.plan_state)
         plan = self.batches.plan(self.plan_generator)
-        lr = self._learning_rate()
+        lr = learning_rate(self.settings, self.epoch)
         set_learning_rate(self.optimizer, lr)
         while self.step < len(plan):
-            self.terms.append(self.stepper(self.batches, plan[self.step], self.engine))
+            self.values.append(self.stepper(self.batches, plan[self.step]))
             self.step += 1
             if self.step < len(plan):
                 self._save_or_stop(hooks)
-        self.waiting.append((torch.stack(self.terms), lr))
-        self.epoch, self.step, self.terms = self.epoch + 1, 0, []
+        self.waiting.append((torch.stack(self.values), lr))
+        self.epoch, self.step, self.values = self.epoch + 1, 0, []
         self.plan_state = self.plan_generator.get_state()
         if self.epoch % self.sample_every == 0:
-            worst = self._collect()
-            self._guard(worst < SAFE_RATIO)
+            self._collect()
+            latest = {name: column[-1] for name, column in self.history.terms.items()}
+            if self.method.after_epoch(latest):
+                self.stepper.forget()
         self._save_or_stop(hooks)
-        self._report(hooks)  # after saving: what was reported is safe
+        # After saving: what was reported is safe.
+        self._report(hooks)
 
-    def _collect(self) -> float:
-        """Put the epochs that wait into the history: the one place where the host waits for the
-        device. Returns the last one's ratio.
-        """
+    def _collect(self) -> None:
+        """Put finished epochs into the history: the one place where the host waits for a GPU."""
         waiting = list(self.waiting)
         if not waiting:
-            return 1.0
-        stacked = torch.cat([terms for terms, _ in waiting]).to("cpu", torch.float64)
-        tables = torch.split(stacked, [len(terms) for terms, _ in waiting])
+            return
+        stacked = torch.cat([values for values, _ in waiting]).to("cpu", torch.float64)
+        tables = torch.split(stacked, [len(values) for values, _ in waiting])
         for table, (_, lr) in zip(tables, waiting, strict=True):
             self._check_finite(table, len(self.history) + 1)
-            loss, reconstruction, invariance, _ = table.mean(0).tolist()
-            self.history.append(loss, reconstruction, invariance, lr)
+            loss, *means = table.mean(0).tolist()
+            terms = dict(zip(self.method.term_names, means, strict=True))
+            self.history.append(loss, terms, lr)
             self.waiting.pop(0)
-            self.reports.append(
-                Progress(len(self.history), self.settings.epochs, loss, reconstruction, invariance)
-            )
-        return float(tables[-1][:, 3].min())
+            self.reports.append(Progress(len(self.history), self.settings.epochs, loss, terms))
 
     def _report(self, hooks: Hooks) -> None:
         while self.reports:
             hooks.on_epoch(self.reports.pop(0))
 
-    def _guard(self, well_reconstructed: bool) -> None:
-        """Form residuals in blocks where the Gram identity would subtract almost equal numbers;
-        back where it would not.
-        """
-        how: Reconstruct = "blocks" if well_reconstructed else "gram"
-        if self.engine.how not in ("output", how):
-            self.engine = replace(self.engine, how=how)
-            self.stepper.forget()
-
     def _save_or_stop(self, hooks: Hooks) -> None:
         stop = hooks.stop_requested()
         if stop or hooks.save_due():
             self._collect()
-            if self.terms:
-                self._check_finite(torch.stack(self.terms).to("cpu", torch.float64), self.epoch + 1)
+            if self.values:
+                table = torch.stack(self.values).to("cpu", torch.float64)
+                self._check_finite(table, self.epoch + 1)
             self._check_weights()
             hooks.save(self.snapshot())
         if stop:
@@ -200,88 +201,90 @@ class Training:
                 f"Stopped after epoch {self.epoch} of {self.settings.epochs}, step {self.step}."
             )
 
-    def _learning_rate(self) -> float:
-        if self.settings.schedule == "cosine":
-            return (
-                self.settings.lr * 0.5 * (1 + math.cos(math.pi * self.epoch / self.settings.epochs))
-            )
-        return self.settings.lr
-
     def _out_of_patience(self) -> bool:
         patience, loss = self.settings.patience, self.history.loss
-        return (
-            patience is not None
-            and len(loss) > patience
-            and min(loss[-patience:]) >= min(loss[:-patience])
-        )
+        if patience is None or len(loss) <= patience:
+            return False
+        return min(loss[-patience:]) >= min(loss[:-patience])
 
-    @staticmethod
-    def _check_finite(table: Tensor, epoch: int) -> None:
-        bad = torch.nonzero(~torch.isfinite(table[:, :3]).all(1))
+    def _check_finite(self, table: Tensor, epoch: int) -> None:
+        bad = torch.nonzero(~torch.isfinite(table).all(1))
         if bad.numel():
             step = int(bad[0])
-            loss, reconstruction, invariance, _ = table[step].tolist()
+            names = ("loss", *self.method.term_names)
+            values = zip(names, table[step].tolist(), strict=True)
+            listed = ", ".join(f"{name}={value:g}" for name, value in values)
             raise NonFiniteLossError(
-                f"The loss is not a finite number at epoch {epoch}, step {step + 1}: loss={loss:g},"
-                f" reconstruction={reconstruction:g}, invariance={invariance:g}. The last good"
-                " checkpoint, if one was saved, is kept. Try a smaller lr, or features on a"
-                " smaller scale."
+                f"The loss is not a finite number at epoch {epoch}, step {step + 1}: {listed}. The"
+                " last good checkpoint, if one was saved, is kept. Try a smaller lr, or features"
+                " on a smaller scale."
             )
 
     def _check_weights(self) -> None:
-        bad = [
-            name
-            for name, value in self.model.state_dict().items()
-            if not bool(torch.isfinite(value).all())
-        ]
-        if bad:
-            raise NonFiniteLossError(
-                f"The weights {bad[0]} are not finite after epoch {self.epoch}, step {self.step}."
-                " The last good checkpoint, if one was saved, is kept. Try a smaller lr, or"
-                " features on a smaller scale."
-            )
+        for name, value in self.model.state_dict().items():
+            if not bool(torch.isfinite(value).all()):
+                raise NonFiniteLossError(
+                    f"The weights {name} are not finite after epoch {self.epoch}, step"
+                    f" {self.step}. The last good checkpoint, if one was saved, is kept. Try a"
+                    " smaller lr, or features on a smaller scale."
+                )
 
     def snapshot(self) -> Snapshot:
         """The state between two steps."""
         self._collect()
-        tensors = {
-            f"model.{name}": value.detach() for name, value in self.model.state_dict().items()
-        }
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         for index, moments in self.optimizer.state_dict()["state"].items():
-            tensors |= {
-                f"adam.{index}.{name}": torch.as_tensor(value).detach()
-                for name, value in moments.items()
-            }
-        tensors["plan_state"], tensors["mask_state"] = (
-            self.plan_state,
-            self.mask_generator.get_state(),
-        )
+            for name, value in moments.items():
+                tensors[f"optimizer.{index}.{name}"] = torch.as_tensor(value)
+        tensors["plan_state"] = self.plan_state
+        tensors["step_state"] = self.step_generator.get_state()
         tensors["history"] = self.history.to_tensor()
-        tensors["terms"] = torch.stack(self.terms) if self.terms else torch.zeros(0, 4)
-        # Training goes on in place
-        tensors = {name: value.cpu().clone().contiguous() for name, value in tensors.items()}
-        return Snapshot(
-            tensors, json.dumps({"epoch": self.epoch, "step": self.step, "how": self.engine.how})
-        )
+        width = 1 + len(self.method.term_names)
+        tensors["values"] = torch.stack(self.values) if self.values else torch.zeros(0, width)
+        # Copies, since training goes on in place.
+        copies = {name: value.detach().cpu().clone() for name, value in tensors.items()}
+        position = {
+            "epoch": self.epoch,
+            "step": self.step,
+            "term_names": self.method.term_names,
+            "method": self.method.state(),
+        }
+        return Snapshot(copies, json.dumps(position))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to where `snapshot` was taken."""
         tensors, position = dict(snapshot.tensors), json.loads(snapshot.position)
         prefix = "model."
-        self.model.load_state_dict(
-            {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
-        )
+        weights = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
+        self.model.load_state_dict(weights)
         state = self.optimizer.state_dict()
         for key, value in tensors.items():
-            if key.startswith("adam."):
+            if key.startswith("optimizer."):
                 _, index, name = key.split(".")
                 state["state"].setdefault(int(index), {})[name] = value
         self.optimizer.load_state_dict(state)
         self.stepper.forget()
         self.plan_state = tensors["plan_state"]
-        self.mask_generator.set_state(tensors["mask_state"])
-        self.history, self.waiting, self.reports = History.from_tensor(tensors["history"]), [], []
+        self.step_generator.set_state(tensors["step_state"])
+        names = self.method.term_names
+        self.history = History.from_tensor(tensors["history"], term_names=names)
+        self.waiting, self.reports = [], []
         device = next(self.model.parameters()).device
-        self.terms = [row.to(device) for row in tensors["terms"]]
+        self.values = [row.to(device) for row in tensors["values"]]
         self.epoch, self.step = int(position["epoch"]), int(position["step"])
-        self._guard(position.get("how") == "blocks")
+        self.method.load_state(position["method"])
+
+
+def learning_rate(settings: Settings, epoch: int) -> float:
+    """The learning rate of an epoch, counted from 0.
+
+    With a warm-up it grows linearly from 0; with the cosine schedule it then falls to 0 after the
+    last epoch.
+    """
+    warmup = round(settings.warmup_ratio * settings.epochs)
+    if epoch < warmup:
+        return settings.lr * epoch / warmup
+    if settings.schedule == "none":
+        return settings.lr
+    share = (epoch - warmup) / max(settings.epochs - warmup, 1)
+    return settings.lr * 0.5 * (1 + math.cos(math.pi * share))

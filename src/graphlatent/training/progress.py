@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
 from graphlatent.config import Settings
 from graphlatent.training.loop import Hooks, Progress
 
@@ -30,13 +34,6 @@ def training_bar(
     if not settings.progress or not sys.stderr.isatty():
         yield hooks
         return
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
-    except ImportError:
-        yield hooks
-        return
     text = (TextColumn("{task.description}"), TextColumn("{task.fields[terms]}"))
     columns = (text[0], BarColumn(), MofNCompleteColumn(), text[1], TimeRemainingColumn())
     bar = RichProgress(*columns, console=Console(stderr=True), transient=False)
@@ -44,10 +41,8 @@ def training_bar(
     began, others = time.monotonic(), hooks.on_epoch
 
     def on_epoch(progress: Progress) -> None:
-        terms = (
-            f"loss {progress.loss:.4g}  rec {progress.reconstruction:.4g}  inv"
-            f" {progress.invariance:.3g}"
-        )
+        terms = "  ".join(f"{name} {value:.4g}" for name, value in progress.terms.items())
+        terms = f"loss {progress.loss:.4g}  {terms}"
         bar.update(task, completed=progress.epoch, terms=terms)
         if not bar.live.is_started and time.monotonic() - began > after_seconds:
             bar.start()

@@ -1,19 +1,17 @@
-"""From encoded graphs and settings to a run that can begin: model, features in their faster form,
-batches.
-"""
+"""From encoded graphs and a method to a run that can begin: model, features, batches."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from graphlatent.config import GraphSettings, NodeSettings, Settings
+from graphlatent.config import GraphSettings, NodeSettings
 from graphlatent.data.batches import (
     Batch,
     BatchSource,
@@ -21,14 +19,10 @@ from graphlatent.data.batches import (
     GraphBatches,
     NodeBatches,
     full_batch,
-    with_constants,
 )
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import GraphLatentWarning
-from graphlatent.methods.lagraph.engine import Engine, choose_engine
-from graphlatent.methods.lagraph.masking import num_masked, with_places
-from graphlatent.methods.lagraph.model import build_model
-from graphlatent.methods.lagraph.padded import PaddedBatches
+from graphlatent.methods.base import Method
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 from graphlatent.training.loop import Training, seeded
@@ -38,70 +32,63 @@ DENSE_ADVANTAGE = {"cpu": 10.0, "cuda": 40.0}
 """How many multiplications a dense product makes in the time of one of a sparse product, by kind of
 device (benchmarks/README.md).
 """
-_DENSE_BYTES = 1 << 30  # features larger than this are not made dense on a CPU
+# Features larger than this are not made dense on a CPU.
+_DENSE_BYTES = 1 << 30
 
 
 def set_up(
-    graph: GraphData, settings: Settings, *, device: torch.device
+    graph: GraphData, method: Method[Any], *, device: torch.device
 ) -> tuple[Training, Callable[[], Batch]]:
-    """A run that has not begun, and what gives all graphs as one batch.
+    """A run that has not begun, and a function that gives all graphs as one batch.
 
     Args:
         graph: with encoded features.
-        settings: resolved.
+        method: with resolved settings.
         device: where to train.
     """
     assert graph.x is not None
+    settings = method.settings
     memory = PeakMemory(device)
-    # Trained on a copy: fit never changes what it was given
-    if isinstance(settings.encoder, nn.Module):
-        settings = dataclasses.replace(settings, encoder=copy.deepcopy(settings.encoder))
-    model = build_model(
-        settings, in_dim=graph.x.shape[1], generator=seeded(settings.random_state, 0)
-    ).to(device=device, dtype=torch.float32)
-    engine = choose_engine(model, settings)
-    if settings.precision == "bf16" and engine.dtype is None:
+    model = method.build(graph.x.shape[1], generator=seeded(settings.random_state, 0))
+    model = model.to(device=device, dtype=torch.float32)
+    if settings.precision == "bf16" and not usable(next(model.parameters())):
         warnings.warn(
             "precision='bf16' needs a GPU and Triton: computing in float32 here.",
             GraphLatentWarning,
             stacklevel=4,
         )
-    if engine.share:
-        stored = graph.num_edges + graph.num_nodes
-        mini = isinstance(settings, GraphSettings)
+    if method.chooses_feature_form(model):
         form = choose_form(
             graph.x,
             settings.features,
             hidden_dim=settings.hidden_dim,
-            stored_edges=stored,
+            stored_edges=graph.num_edges + graph.num_nodes,
             device=device,
-            mini_batches=mini,
+            mini_batches=isinstance(settings, GraphSettings),
         )
         graph = dataclasses.replace(graph, x=as_form(graph.x, form))
-    whole = partial(full_batch, graph, prepare=model.prepare, device=device)
-    # All of it is not made ready: a step needs little of it
+    prepare = partial(method.prepare, model)
+    whole = partial(full_batch, graph, prepare=prepare, device=device)
+    source: BatchSource
     if isinstance(settings, NodeSettings) and settings.batching == "nodes":
-        steps = {
-            "nodes_per_step": settings.nodes_per_step,
-            "steps_per_epoch": settings.steps_per_epoch,
-        }
-        batches = NodeBatches(
-            graph, **steps, prepare=model.prepare, device=device, dtype=torch.float32
-        )
-        return Training(model, batches, settings, device=device, memory=memory), whole
-    everything = whole()
-    if settings.engine == "auto":
-        everything = with_constants(everything, dtype=engine.dtype)
-    return (
-        Training(
-            model,
-            _batches(everything, graph, settings, engine),
-            settings,
+        # Nothing is precomputed of the whole graph: a step needs little of it.
+        source = NodeBatches(
+            graph,
+            nodes_per_step=settings.nodes_per_step,
+            steps_per_epoch=settings.steps_per_epoch,
+            prepare=prepare,
             device=device,
-            memory=memory,
-        ),
-        lambda: everything,
-    )
+            dtype=torch.float32,
+        )
+    elif isinstance(settings, NodeSettings):
+        source = FullBatches(whole(), steps_per_epoch=settings.steps_per_epoch)
+    else:
+        source = GraphBatches(whole(), graph.ptr, batch_size=settings.batch_size)
+    source = method.begin(model, source)
+    training = Training(method, model, source, device=device, memory=memory)
+    if isinstance(source, NodeBatches):
+        return training, whole
+    return training, lambda: source.everything
 
 
 def choose_form(
@@ -116,10 +103,10 @@ def choose_form(
     """Whether a step is faster with dense or with sparse features: 'dense' or 'sparse'.
 
     Multiplications of a row and a hidden unit, forward and backward: dense 5 F (first layer 2,
-        residual 3); sparse 4 for each stored
-    feature and 2 for each stored edge, which take DENSE_ADVANTAGE times as long, and 2 H dense ones
-    for the Gram matrices. Mini-batches of graphs are cut out in every step, which sparse features
-    make expensive: they are dense wherever that fits.
+    residual 3); sparse 4 for each stored feature and 2 for each stored edge, which take
+    DENSE_ADVANTAGE times as long, and 2 H dense ones for the Gram matrices. Mini-batches of graphs
+    are cut out in every step, which sparse features make expensive: they are dense wherever that
+    fits.
     """
     if wanted != "auto":
         return wanted
@@ -143,29 +130,3 @@ def as_form(x: Tensor | SparseMatrix, form: str) -> Tensor | SparseMatrix:
         return x
     row, col = torch.nonzero(x, as_tuple=True)
     return SparseMatrix.from_coo(row, col, x[row, col], (x.shape[0], x.shape[1]))
-
-
-def _batches(
-    everything: Batch, graph: GraphData, settings: Settings, engine: Engine
-) -> BatchSource:
-    """The training set cut into steps."""
-    if isinstance(settings, GraphSettings):
-        even = (
-            engine.share
-            and engine.how != "output"
-            and settings.objective == "mse-embed"
-            and isinstance(everything.x, Tensor)
-        )
-        if even and usable(everything.graph_id):
-            wanted = num_masked(
-                torch.diff(graph.ptr),
-                ratio=settings.mask_ratio,
-                rounding=str(settings.mask_rounding),
-            )
-            size, ratio = settings.batch_size, settings.mask_ratio
-            return PaddedBatches(
-                everything, graph.ptr, batch_size=size, wanted=wanted, mask_ratio=ratio
-            )
-        return GraphBatches(everything, graph.ptr, batch_size=settings.batch_size)
-    assert isinstance(settings, NodeSettings)
-    return FullBatches(with_places(everything, settings), steps_per_epoch=settings.steps_per_epoch)

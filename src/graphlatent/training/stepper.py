@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphlatent.config import Settings
 from graphlatent.data.batches import Batch, BatchSource
-from graphlatent.methods.lagraph.engine import Engine
-from graphlatent.methods.lagraph.model import LaGraphModel
+from graphlatent.methods.base import Method, combine
 from graphlatent.ops.kernels import usable
-from graphlatent.training.step import training_step
 
 _WARM_UP = 2  # steps that run one by one before one is captured
 
@@ -32,31 +30,26 @@ class Stepper:
     """Runs training steps of one model.
 
     Args:
+        method: computes the terms of the loss.
         model: what is trained.
-        settings: of the objective.
         optimizer: made by `make_optimizer`.
-        generator: draws the masks.
+        generator: the method's source of randomness.
         capture: replay captured steps where that is possible.
     """
 
     def __init__(
         self,
-        model: LaGraphModel,
-        settings: Settings,
+        method: Method[Any],
+        model: nn.Module,
         *,
         optimizer: torch.optim.Optimizer,
         generator: torch.Generator,
         capture: bool = True,
     ) -> None:
-        self.model, self.settings, self.optimizer, self.generator, self.capture = (
-            model,
-            settings,
-            optimizer,
-            generator,
-            capture,
-        )
+        self.method, self.model, self.optimizer = method, model, optimizer
+        self.generator, self.capture = generator, capture
         self.parameter = next(model.parameters())
-        self.captured: dict[tuple[int, Engine], _Captured] = {}
+        self.captured: dict[int, _Captured] = {}
         self.stream: torch.cuda.Stream | None = None
         self.forget()
 
@@ -65,97 +58,99 @@ class Stepper:
         if self.captured:
             torch.cuda.synchronize(self.parameter.device)
         self.captured = {}
-        self.seen: Counter[tuple[int, Engine]] = Counter()
-        self.pool: Any = None  # captured steps run one after the other, so they share their memory
+        self.warm_ups: Counter[int] = Counter()
+        # Captured steps run one after the other, so they share their memory.
+        self.pool: Any = None
         if self.parameter.is_cuda:
             torch.cuda.empty_cache()
 
-    def __call__(self, batches: BatchSource, index: Tensor, engine: Engine) -> Tensor:
-        """The step `index` of a plan: (loss, reconstruction, invariance, ratio), [4], as
-        `training_step` returns it.
+    def __call__(self, batches: BatchSource, index: Tensor) -> Tensor:
+        """Take the step `index` of a plan.
+
+        Returns:
+            The loss and each term before weighting, detached, [1 + terms].
         """
-        kind = (
-            batches.kind(index)
-            if self.capture and engine.share and engine.how != "output" and usable(self.parameter)
-            else None
-        )
-        if kind is None:
-            return self._step(batches.take(index), engine)
-        index, key = index.to(self.parameter.device, non_blocking=True), (kind, engine)
+        capture = self.capture and usable(self.parameter) and self.method.can_capture(self.model)
+        key = batches.shape_key(index) if capture else None
+        if key is None:
+            return self._step(batches.take(index))
+        index = index.to(self.parameter.device, non_blocking=True)
         if key not in self.captured:
-            if self.seen[key] < _WARM_UP:
-                self.seen[key] += 1
-                return self._beside(batches, index, kind, engine)
-            self.captured[key] = self._captured_step(batches, index, kind, engine)
+            if self.warm_ups[key] < _WARM_UP:
+                self.warm_ups[key] += 1
+                return self._warm_up(batches, index, key)
+            self.captured[key] = self._captured_step(batches, index, key)
         return self.captured[key](index)
 
-    def _step(self, batch: Batch, engine: Engine) -> Tensor:
-        return training_step(
-            self.model,
-            batch,
-            self.settings,
-            engine=engine,
-            optimizer=self.optimizer,
-            generator=self.generator,
-        )
+    def _step(self, batch: Batch) -> Tensor:
+        """Compute the loss, step against its gradient, and let the method act after it."""
+        loss = combine(self.method.step(self.model, batch, generator=self.generator))
+        loss.total.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        # Now, so that nothing of this step occupies memory that the next one needs.
+        self.optimizer.zero_grad(set_to_none=True)
+        self.method.after_step(self.model)
+        return torch.stack([loss.total, *loss.values.values()]).detach()
 
-    def _beside(self, batches: BatchSource, index: Tensor, kind: int, engine: Engine) -> Tensor:
+    def _warm_up(self, batches: BatchSource, index: Tensor, key: int) -> Tensor:
         """A step on a stream of its own, as capturing asks for before it begins."""
-        if self.stream is None:  # one for all: each comes with work space of its own
+        if self.stream is None:
+            # One for all steps: each stream comes with work space of its own.
             self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            terms = self._step(batches.cut(index, kind), engine)
+            values = self._step(batches.cut(index, key))
         torch.cuda.current_stream().wait_stream(self.stream)
-        return terms
+        return values
 
-    def _captured_step(
-        self, batches: BatchSource, index: Tensor, kind: int, engine: Engine
-    ) -> _Captured:
+    def _captured_step(self, batches: BatchSource, index: Tensor, key: int) -> _Captured:
         self.optimizer.zero_grad(set_to_none=True)
-        torch.cuda.empty_cache()  # a captured step has memory of its own
+        # A captured step has memory of its own.
+        torch.cuda.empty_cache()
         graph, place = torch.cuda.CUDAGraph(), index.clone()
         graph.register_generator_state(self.generator)
         with torch.cuda.graph(
             graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
         ):
-            terms = self._step(batches.cut(place, kind), engine)
+            values = self._step(batches.cut(place, key))
         self.pool = graph.pool()
-        return _Captured(graph, place, terms)
+        return _Captured(graph, place, values)
 
 
 @dataclass(frozen=True, eq=False)
 class _Captured:
-    """A captured step, where it reads which graphs to take, and where it leaves its terms."""
+    """A captured step: the place of its input indices and of its loss and terms."""
 
     graph: torch.cuda.CUDAGraph
     place: Tensor
-    terms: Tensor
+    values: Tensor
 
     def __call__(self, index: Tensor) -> Tensor:
         self.place.copy_(index)
         self.graph.replay()
-        return self.terms.clone()
+        return self.values.clone()
 
 
-def make_optimizer(model: LaGraphModel, settings: Settings) -> torch.optim.Adam:
-    """Adam, all parameters in one kernel; on a GPU its step count and learning rate live there, so
-    that a step can be captured.
+def make_optimizer(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:
+    """Adam or AdamW over the parameters that have gradients, all in one kernel.
+
+    On a GPU its step count and learning rate live there, so that a step can be captured.
     """
-    parameters = list(model.parameters())
+    parameters = [p for p in model.parameters() if p.requires_grad]
     on_gpu = usable(parameters[0])
-    lr: float | Tensor = (
-        torch.tensor(settings.lr, dtype=torch.float32, device=parameters[0].device)
-        if on_gpu
-        else settings.lr
-    )
+    lr: float | Tensor = settings.lr
+    if on_gpu:
+        lr = torch.tensor(settings.lr, dtype=torch.float32, device=parameters[0].device)
     plain = all(
         p.dtype in (torch.float32, torch.float64) and p.device.type in ("cpu", "cuda")
         for p in parameters
     )
-    return torch.optim.Adam(
-        parameters, lr=lr, weight_decay=settings.weight_decay, fused=plain, capturable=on_gpu
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[settings.optimizer]
+    decay = settings.weight_decay
+    optimizer: torch.optim.Optimizer = kind(
+        parameters, lr=lr, weight_decay=decay, fused=plain, capturable=on_gpu
     )
+    return optimizer
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from graphlatent.data.graph import assemble
+from graphlatent.data.assemble import assemble
 from graphlatent.data.readers.files import read_path
-from graphlatent.data.readers.tables import TableOptions
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import InputError
 
 GRAPHML = (
@@ -61,6 +61,9 @@ def test_npz_and_tu_folder(tmp_path):
     (raw_folder / "TOY_graph_indicator.txt").write_text("1\n1\n2\n")
     for folder in (tmp_path / "TOY", raw_folder):
         assert [g.num_nodes for g in read_path(folder)] == [2, 1]
+    (raw_folder / "TOY_edge_labels.txt").write_text("1\n2\n")
+    first, second = read_path(raw_folder)
+    assert first.notes == {"files": "TOY: TOY_edge_labels.txt is not used."} and not second.notes
 
 
 def test_options_for_columns_where_there_are_none(tmp_path):
@@ -71,8 +74,8 @@ def test_options_for_columns_where_there_are_none(tmp_path):
         with pytest.raises(
             InputError,
             match=(
-                r"The options \['label', 'features'\] name columns of tables or attributes of"
-                r" GraphML files"
+                r"The options 'label', 'features' name attributes or columns of NetworkX graphs,"
+                r" GraphML files and tables; .* has none"
             ),
         ):
             read_path(path, options=TableOptions(label="y", features=("a",)))

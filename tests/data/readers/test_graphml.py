@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphlatent.data.graph import assemble
+from graphlatent.data.assemble import assemble
 from graphlatent.data.readers.graphml import read_graphml
-from graphlatent.data.readers.tables import TableOptions
-from graphlatent.errors import InputError
+from graphlatent.data.readers.options import TableOptions
+from graphlatent.errors import GraphLatentWarning, InputError
 
 HEAD = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<graphml'
@@ -50,7 +50,8 @@ def test_by_hand(tmp_path):
         "alive": [True, False, True],
     }
     assert (raw.name, raw.graph_id) == ("g.graphml", None)
-    graph = assemble([raw], symmetrize=False)
+    with pytest.warns(GraphLatentWarning, match=r"^g.graphml: edge attributes.* used: 'cost'\. Of"):
+        graph = assemble([raw], symmetrize=False)
     assert graph.edge_index.tolist() == [[0, 0, 1, 2], [1, 2, 0, 0]]
 
 

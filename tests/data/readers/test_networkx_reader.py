@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.read import read_graphs
-from graphlatent.data.readers.tables import TableOptions
 from graphlatent.errors import GraphLatentWarning, InputError
 
 
@@ -58,7 +58,8 @@ def test_networkx_weights():
     graph = nx.Graph()
     graph.add_edge(0, 1, weight=2, cost=5)
     graph.add_edge(1, 2, weight=3)
-    assert read_graphs(graph).edge_weight.tolist() == [2, 2, 3, 3]
+    with pytest.warns(GraphLatentWarning, match=r"^graph: edge attributes.* not used: 'cost'"):
+        assert read_graphs(graph).edge_weight.tolist() == [2, 2, 3, 3]
     with pytest.raises(
         InputError,
         match=(
@@ -67,18 +68,17 @@ def test_networkx_weights():
     ):
         read_graphs(graph, weight="cost")
     del graph[1][2]["weight"]
-    with pytest.warns(
-        GraphLatentWarning, match="1 of 2 edges have no 'weight', so weights are not used"
-    ):
+    with pytest.warns(GraphLatentWarning, match="not used") as caught:
         assert read_graphs(graph).edge_weight is None
-    graph[1][2]["cost"] = 7
-    assert read_graphs(graph, weight="cost").edge_weight.tolist() == [5, 5, 7, 7]
-    assert read_graphs(graph, options=TableOptions(weight="cost")).edge_weight.tolist() == [
-        5,
-        5,
-        7,
-        7,
+    assert [str(each.message).partition(". ")[0] for each in caught] == [
+        "graph: edge attributes that are not used: 'cost'",
+        "graph: 1 of 2 edges have no 'weight', so weights are not used",
     ]
+    graph[1][2]["cost"] = 7
+    del graph[0][1]["weight"]
+    assert read_graphs(graph, weight="cost").edge_weight.tolist() == [5, 5, 7, 7]
+    options = TableOptions(weight="cost")
+    assert read_graphs(graph, options=options).edge_weight.tolist() == [5, 5, 7, 7]
     graph[0][1]["cost"] = "much"
     with pytest.raises(InputError, match=r"Edge \(0, 1\) has 'much'"):
         read_graphs(graph, weight="cost")

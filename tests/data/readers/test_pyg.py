@@ -28,9 +28,46 @@ def test_pyg_weights_and_labels():
     assert graph.y.tolist() == [0, 1, 0]
     for shape in ((4,), (4, 1)):
         assert read_graphs(data(edge_attr=torch.full(shape, 3.0))).edge_weight.tolist() == [3] * 4
-    assert read_graphs(data(edge_attr=torch.ones(4, 2))).edge_weight is None
+
+
+def test_pyg_what_is_not_used_of_edges_is_said():
+    wide = torch.ones(4, 2)
+    with pytest.warns(
+        GraphLatentWarning,
+        match=r"^graph: edge_attr of shape \(4, 2\) is not used: only one number per edge can",
+    ) as caught:
+        graph = read_graphs(data(edge_attr=wide))
+    assert graph.edge_weight is None and graph.notes == (str(caught[0].message),)
     both = data(edge_attr=torch.full((4,), 3.0), edge_weight=torch.full((4,), 5.0))
-    assert read_graphs(both).edge_weight.tolist() == [5] * 4
+    with pytest.warns(
+        GraphLatentWarning,
+        match=r"edge_attr of shape \(4,\) is not used: edge_weight is used instead",
+    ):
+        assert read_graphs(both).edge_weight.tolist() == [5] * 4
+    with pytest.warns(
+        GraphLatentWarning,
+        match=(
+            r"edge_attr of shape \(4, 1\) holds torch.int64 values and is read as edge weights."
+            r" Where they are codes, such as kinds of bonds, set edge_attr to None"
+        ),
+    ):
+        assert read_graphs(data(edge_attr=torch.full((4, 1), 3))).edge_weight.tolist() == [3] * 4
+    with pytest.warns(GraphLatentWarning, match=r"edge attributes that are not used: 'edge_type'"):
+        read_graphs(data(edge_type=torch.zeros(4, dtype=torch.int64)))
+
+
+def test_pyg_what_is_not_used_of_many_graphs_is_said_once():
+    graphs = [data(edge_attr=torch.ones(4, 3)), data(), data(edge_attr=torch.ones(4, 3))]
+    for several in (graphs, Batch.from_data_list([graphs[0], graphs[2]])):
+        with pytest.warns(GraphLatentWarning) as caught:
+            read_graphs(several)
+        assert len(caught) == 1 and "edge_attr of shape" in str(caught[0].message)
+    with pytest.warns(GraphLatentWarning) as caught:
+        read_graphs(graphs)
+    assert str(caught[0].message) == (
+        "graph 0: edge_attr of shape (4, 3) is not used: only one number per edge can be used, as"
+        " its weight. The same holds for 1 more graph(s)."
+    )
 
 
 def test_pyg_without_features_or_edges():

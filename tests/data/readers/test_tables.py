@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import sys
 from decimal import Decimal
 
 import numpy as np
@@ -12,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphlatent.data.assemble import assemble
 from graphlatent.data.features import encode_features, fit_features
-from graphlatent.data.graph import assemble
-from graphlatent.data.readers.tables import TableOptions, read_tables
-from graphlatent.errors import GraphLatentWarning, InputError, MissingDependencyError
+from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.readers.tables import read_tables
+from graphlatent.errors import GraphLatentWarning, InputError
 
 
 def write(path, text):
@@ -261,13 +261,16 @@ def test_decimals_and_dictionaries_of_several_chunks():
     assert raw.columns["kind"].tolist() == ["a", "b", "c"]
 
 
-def test_tables_need_pyarrow(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        MissingDependencyError,
-        match=r"Reading tables needs the package 'pyarrow'. Install it with: pip install pyarrow",
-    ):
-        read_tables(frame(**EDGES))
+def test_edge_columns_that_are_not_used_are_named():
+    edges = frame(source=[1, 2], target=[2, 1], graph=["a", "b"], weight=1.0, amount=2, day="x")
+    first, second = read_tables(edges)
+    assert list(first.notes.values()) == [
+        "edges: edge columns that are not used: 'amount', 'day'. Of edges only a weight is used;"
+        " choose it with the option 'weight'."
+    ]
+    assert not second.notes
+    (raw,) = read_tables(edges, options=TableOptions(weight="amount", graph=None))
+    assert "'graph', 'weight', 'day'." in next(iter(raw.notes.values()))
 
 
 def test_gaps_in_columns_reach_the_encoder_as_missing(tmp_path):
@@ -602,17 +605,3 @@ def test_missing_files_and_other_things(tmp_path):
     doubled = pd.DataFrame([[1, 2, 3]], columns=["source", "target", "target"])
     with pytest.raises(InputError, match=r"edges: columns must have different names. \['target'\]"):
         read_tables(doubled)
-
-
-def test_options_that_contradict_themselves():
-    with pytest.raises(
-        InputError, match=r"source and target must be two columns. Got 'a' for both"
-    ):
-        TableOptions(source="a", target="a")
-    with pytest.raises(
-        InputError, match=r"features must be a tuple of column names. Got 'ab'; write \('ab',\)"
-    ):
-        TableOptions(features="ab")
-    with pytest.raises(InputError, match="column 'a' is the label and cannot be a feature too"):
-        TableOptions(label="a", features=("a",))
-    assert TableOptions(features=["a"]).features == ("a",)

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphlatent.data.graph import assemble
+from graphlatent.data.assemble import assemble
 from graphlatent.data.readers.tu import find_tu, read_tu
-from graphlatent.errors import InputError, MissingDependencyError
+from graphlatent.errors import InputError
 
 FILES = {
     "A": "1, 2\n2, 1\n4, 5\n5, 4\n5, 5\n",
@@ -110,14 +108,6 @@ def test_places_where_the_files_may_be(tmp_path):
         InputError, match=r"mixed holds several data sets: x, y. Put each in a folder of its own"
     ):
         find_tu(tmp_path / "mixed")
-
-
-def test_pyarrow_is_needed(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        MissingDependencyError, match=r"Reading TU data sets needs the package 'pyarrow'"
-    ):
-        read_tu(make(tmp_path / "TOY"))
 
 
 def test_a_graph_without_nodes_is_named(tmp_path):

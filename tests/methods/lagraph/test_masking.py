@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import reference
 from cases import as_sparse, double_batch, double_model, generator, make_settings, random_graph
 from graphlatent.methods.lagraph.masking import draw_mask, num_masked
-from graphlatent.ops.sparse import PatchedRows, to_dense
+from graphlatent.ops.feature_views import PatchedRows
+from graphlatent.ops.sparse import to_dense
 
 
 def batch_of(sizes, **kwargs):

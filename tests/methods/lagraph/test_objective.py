@@ -23,21 +23,15 @@ from cases import (
     reference_layers,
     to_reference,
 )
-from graphlatent.config import Settings
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import InputError
-from graphlatent.methods.lagraph.engine import Engine, choose_engine, compute
+from graphlatent.methods.base import Loss, Term, add_terms, combine, safe_sqrt
+from graphlatent.methods.lagraph.fast import Engine, choose_engine, compute_terms
 from graphlatent.methods.lagraph.masking import MaskedView, draw_mask
 from graphlatent.methods.lagraph.model import LaGraphModel
-from graphlatent.methods.lagraph.objective import (
-    Loss,
-    LossSums,
-    check_features,
-    combine,
-    loss_sums,
-    safe_sqrt,
-)
-from graphlatent.methods.lagraph.views import general
+from graphlatent.methods.lagraph.objective import check_features, loss_terms
+from graphlatent.methods.lagraph.settings import LaGraphSettings
+from graphlatent.methods.lagraph.views import general_views
 
 OBJECTIVES = ("mse-embed", "mse-output", "ce-embed", "ce-output", "denoise")
 SIZES = ([1], [7], [1, 1], [4, 1, 6], [3, 5, 2, 4])
@@ -47,15 +41,15 @@ def ours(
     model: LaGraphModel,
     graph: GraphData,
     mask: MaskedView,
-    chosen: Settings,
+    chosen: LaGraphSettings,
     engine: Engine | None = None,
 ) -> Loss:
     batch = double_batch(graph, model)
     engine = engine or choose_engine(model, dataclasses.replace(chosen, engine="general"))
-    return combine(compute(model, batch, mask, chosen, engine), alpha=chosen.alpha)
+    return combine(compute_terms(model, batch, mask, chosen, engine))
 
 
-def engines(model: LaGraphModel, chosen: Settings) -> list[Engine]:
+def engines(model: LaGraphModel, chosen: LaGraphSettings) -> list[Engine]:
     """The specification, the fast way, and what the fast way becomes where the reconstruction is
     very good.
     """
@@ -63,10 +57,12 @@ def engines(model: LaGraphModel, chosen: Settings) -> list[Engine]:
         choose_engine(model, dataclasses.replace(chosen, engine=name))
         for name in ("general", "auto")
     )
-    return [plain, fast] + ([dataclasses.replace(fast, how="blocks")] if fast.how == "gram" else [])
+    return [plain, fast] + (
+        [dataclasses.replace(fast, form="blocks")] if fast.form == "gram" else []
+    )
 
 
-def theirs(model: LaGraphModel, graph: GraphData, mask: MaskedView, chosen: Settings) -> Any:
+def theirs(model: LaGraphModel, graph: GraphData, mask: MaskedView, chosen: LaGraphSettings) -> Any:
     encoder, decoder = reference_layers(model)
     return reference.loss(
         to_reference(graph, mask),
@@ -84,7 +80,7 @@ def theirs(model: LaGraphModel, graph: GraphData, mask: MaskedView, chosen: Sett
 
 
 def check_equal(
-    graph: GraphData, chosen: Settings, *, seed: int = 0, mask: MaskedView | None = None
+    graph: GraphData, chosen: LaGraphSettings, *, seed: int = 0, mask: MaskedView | None = None
 ) -> None:
     model = double_model(chosen, graph.x.shape[1], seed)
     mask = mask or draw_mask(double_batch(graph, model), chosen, generator=generator(seed + 2))
@@ -94,8 +90,8 @@ def check_equal(
     scale = max(float(g.abs().max()) for g in other if g is not None)
     for engine in engines(model, chosen):
         a = ours(model, graph, mask, chosen, engine)
-        for name in ("total", "reconstruction", "invariance"):
-            torch.testing.assert_close(getattr(a, name), getattr(b, name), rtol=1e-9, atol=1e-12)
+        for name, value in {"total": a.total, **a.values}.items():
+            torch.testing.assert_close(value, getattr(b, name), rtol=1e-9, atol=1e-12)
         mine = torch.autograd.grad(a.total, parameters, allow_unused=True)
         for left, right in zip(mine, other, strict=True):
             left, right = (torch.zeros(()) if g is None else g for g in (left, right))
@@ -214,8 +210,8 @@ def test_value_by_hand():
     loss = ours(model, graph, mask, chosen)
     # H = (2, 2): reconstruction = (1 + 1) / 2 = 1; H' = (2.5, 2.5), on J = {0}: root of 0.25 = 0.5;
     # L = 1 + 3 * 0.5
-    assert loss.reconstruction.item() == pytest.approx(1.0)
-    assert loss.invariance.item() == pytest.approx(0.5)
+    assert loss.values["reconstruction"].item() == pytest.approx(1.0)
+    assert loss.values["invariance"].item() == pytest.approx(0.5)
     assert loss.total.item() == pytest.approx(2.5)
 
 
@@ -226,7 +222,7 @@ def test_a_batch_of_graphs_is_the_papers_double_sum():
     model = double_model(chosen, 4)
     batch = double_batch(whole, model)
     mask = draw_mask(batch, chosen, generator=generator(0))
-    together = loss_sums(model, batch, mask, general(model, batch, mask), chosen)
+    together = loss_terms(model, batch, mask, general_views(model, batch, mask), chosen)
     parts = []
     for start, stop in ((0, 4), (4, 7)):
         inside = (whole.edge_index[0] >= start) & (whole.edge_index[0] < stop)
@@ -239,13 +235,13 @@ def test_a_batch_of_graphs_is_the_papers_double_sum():
         chosen_rows = (mask.rows >= start) & (mask.rows < stop)
         part_mask = MaskedView(mask.rows[chosen_rows] - start, mask.values[chosen_rows])
         part = double_batch(piece, model)
-        parts.append(loss_sums(model, part, part_mask, general(model, part, part_mask), chosen))
-    added = parts[0] + parts[1]
-    assert added.reconstruction_count == together.reconstruction_count == 2
-    assert added.invariance_count == together.invariance_count == 4  # round(2.0) + round(1.5)
-    torch.testing.assert_close(
-        combine(added, alpha=2.0).total, combine(together, alpha=2.0).total, rtol=1e-12, atol=0
-    )
+        views = general_views(model, part, part_mask)
+        parts.append(loss_terms(model, part, part_mask, views, chosen))
+    added = add_terms(*parts)
+    assert added["reconstruction"].count == together["reconstruction"].count == 2
+    # round(2.0) + round(1.5)
+    assert added["invariance"].count == together["invariance"].count == 4
+    torch.testing.assert_close(combine(added).total, combine(together).total, rtol=1e-12, atol=0)
 
 
 def test_root_is_zero_with_zero_gradient_where_nothing_differs():
@@ -257,8 +253,11 @@ def test_root_is_zero_with_zero_gradient_where_nothing_differs():
 
 
 def test_nothing_masked_gives_zero_invariance():
-    sums = LossSums(torch.tensor(6.0), 2.0, torch.tensor(0.0), 0.0)
-    assert combine(sums, alpha=5.0).total.item() == 3.0
+    terms = {
+        "reconstruction": Term(torch.tensor(6.0), 2.0),
+        "invariance": Term(torch.tensor(0.0), 0.0, 5.0, "root"),
+    }
+    assert combine(terms).total.item() == 3.0
 
 
 def test_uncounted_rows_are_left_out():
@@ -271,10 +270,10 @@ def test_uncounted_rows_are_left_out():
     batch = dataclasses.replace(batch, counts=counts)
     mask = draw_mask(batch, dataclasses.replace(chosen, mask_ratio=1.0), generator=generator(1))
     assert mask.rows.tolist() == [0, 1, 3, 5]
-    sums = loss_sums(model, batch, mask, general(model, batch, mask), chosen)
+    terms = loss_terms(model, batch, mask, general_views(model, batch, mask), chosen)
     hidden = model.encode(batch.x, batch.structure)[-1]
     error = (model.decode(hidden, batch.structure) - batch.x).square().sum(1)
-    torch.testing.assert_close(sums.reconstruction, error[counts].sum() / 4)
+    torch.testing.assert_close(terms["reconstruction"].sum, error[counts].sum() / 4)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import double_batch, double_model, generator, make_settings, random_graph
-from graphlatent.data.batches import GraphBatches, with_constants
-from graphlatent.methods.lagraph.engine import choose_engine, compute
+from graphlatent.data.batches import GraphBatches
+from graphlatent.methods.base import combine
+from graphlatent.methods.lagraph.fast import choose_engine, compute_terms
 from graphlatent.methods.lagraph.masking import MaskedView, draw_mask, num_masked
-from graphlatent.methods.lagraph.objective import combine
 from graphlatent.methods.lagraph.padded import PaddedBatches
+from graphlatent.methods.lagraph.precomputed import NOTHING, precompute
 
 
 def sources(sizes, chosen, *, directed: bool = False, seed: int = 0, batch_size: int = 3):
@@ -28,12 +29,17 @@ def sources(sizes, chosen, *, directed: bool = False, seed: int = 0, batch_size:
             undirected=False,
         )
     model = double_model(chosen, 4, seed)
-    everything = with_constants(double_batch(graph, model))
+    everything = double_batch(graph, model)
     wanted = num_masked(
         torch.diff(graph.ptr), ratio=chosen.mask_ratio, rounding=str(chosen.mask_rounding)
     )
     padded = PaddedBatches(
-        everything, graph.ptr, batch_size=batch_size, wanted=wanted, mask_ratio=chosen.mask_ratio
+        everything,
+        precompute(everything),
+        graph.ptr,
+        batch_size=batch_size,
+        num_masked=wanted,
+        mask_ratio=chosen.mask_ratio,
     )
     return model, padded, GraphBatches(everything, graph.ptr, batch_size=batch_size)
 
@@ -65,18 +71,22 @@ def test_loss_and_gradient_are_those_without_padding(
     engine = choose_engine(model, chosen)
     for index in padded.plan(generator(seed)):
         batch = padded.take(index)
-        mask = draw_mask(batch, chosen, generator=generator(seed))
-        real = mask.rows < int(batch.padding.rows)
-        assert int(real.sum()) == int(batch.padding.masked)
+        known, padding = batch.known, batch.known.padding
+        slots = known.mask_slots
+        mask = draw_mask(batch, chosen, generator=generator(seed), slots=slots)
+        real = mask.rows < int(padding.rows)
+        assert int(real.sum()) == int(padding.masked)
         small = plain.take(index[index < padded.num_graphs])
-        assert int(batch.padding.rows) == small.num_nodes
+        assert int(padding.rows) == small.num_nodes
         losses = []
         general = dataclasses.replace(chosen, engine="general")
-        for own, own_mask, how in (
-            (batch, mask, engine),
-            (small, MaskedView(mask.rows[real], mask.values[real]), choose_engine(model, general)),
+        real_mask = MaskedView(mask.rows[real], mask.values[real])
+        for own, own_mask, own_engine, own_known in (
+            (batch, mask, engine, known),
+            (small, real_mask, choose_engine(model, general), NOTHING),
         ):
-            total = combine(compute(model, own, own_mask, chosen, how), alpha=chosen.alpha).total
+            terms = compute_terms(model, own, own_mask, chosen, own_engine, own_known)
+            total = combine(terms).total
             losses.append((total, torch.autograd.grad(total, list(model.parameters()))))
         torch.testing.assert_close(losses[0][0], losses[1][0], rtol=1e-9, atol=1e-12)
         scale = max(float(g.abs().max()) for g in losses[1][1])
@@ -91,7 +101,7 @@ def test_every_graph_once_an_epoch_and_few_shapes():
     assert [len(index) for index in plan] == [3, 3, 3]
     # 7 is the empty graph
     assert sorted(i for index in plan for i in index.tolist()) == [0, 1, 2, 3, 4, 5, 6, 7, 7]
-    assert {padded.kind(index) for index in plan} == {64}
+    assert {padded.shape_key(index) for index in plan} == {64}
 
 
 @pytest.mark.parametrize("needed", [1, 63, 64, 1000, 12345])
@@ -99,5 +109,5 @@ def test_there_is_always_padding(needed):
     chosen = make_settings("graph", num_layers=1, mask_ratio=0.5)
     _, padded, _ = sources([3], chosen)
     padded.sizes = torch.tensor([needed])
-    rows = padded.kind(torch.tensor([0, 1, 1]))
+    rows = padded.shape_key(torch.tensor([0, 1, 1]))
     assert needed < rows <= max(64, 1.2 * needed + 64)

@@ -1,9 +1,7 @@
 """Any table (CSV, TSV, also gzipped, Parquet, pandas, pyarrow) as one checked pyarrow table, and
 its columns as NumPy arrays.
 
-Text files hold text: the columns that a reader asks for as text (ids) are never guessed to be
-    numbers here, so that
-'007' stays '007' where it matters.
+Columns that a reader asks for as text (ids) are not converted to numbers, so '007' stays '007'.
 """
 
 from __future__ import annotations
@@ -17,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import csv as arrow_csv
 
-from graphlatent.errors import InputError, missing_package
+from graphlatent.errors import InputError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 TABLE_SUFFIXES = (*DELIMITERS, ".parquet")
@@ -61,8 +63,6 @@ class Table:
         """The column as one pyarrow array, dictionaries decoded. Raises `InputError` where there is
         none of that name.
         """
-        import pyarrow as pa
-
         if name not in self.columns:
             raise InputError(self._no_column(name, option))
         column = self.data.column(name)
@@ -108,10 +108,6 @@ def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> T
         InputError: where the file is missing, of another kind or damaged, or the columns' names are
             not unique.
     """
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise missing_package("pyarrow", needed_for="Reading tables") from error
     if isinstance(source, str | Path):
         table = _load_file(Path(source), role, text_columns)
     elif isinstance(source, pa.Table):
@@ -137,9 +133,6 @@ def to_array(table: Table, name: str, *, option: str) -> np.ndarray[Any, Any]:
 
     Categorical columns become text, whatever their categories are.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = table.column(name, option=option)
     kind = column.type
     if pa.types.is_dictionary(table.data.column(name).type) or pa.types.is_large_string(kind):
@@ -181,9 +174,6 @@ def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> Table:
 
 
 def _read_parquet(path: Path, name: str) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         # Unlike read_table: no columns made up from folder names
         with pq.ParquetFile(path) as file:
@@ -195,9 +185,6 @@ def _read_parquet(path: Path, name: str) -> Any:
 
 
 def _read_text(path: Path, name: str, suffix: str, text_columns: Sequence[str]) -> Any:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
     delimiter, packed = DELIMITERS[suffix], suffix.endswith(".gz")
     names, has_rows = _header(path, name, delimiter, packed=packed)
     if not has_rows:
@@ -241,8 +228,6 @@ def _header(path: Path, name: str, delimiter: str, *, packed: bool) -> tuple[lis
 
 
 def _from_pandas(frame: Any, role: str) -> Any:
-    import pyarrow as pa
-
     if frame.index.name is not None and frame.index.name not in frame.columns:
         frame = frame.reset_index()
     frame = frame.rename(columns=str)

@@ -12,7 +12,8 @@ from graphlatent.data.graph import RawGraph
 from graphlatent.data.readers.arrow import TABLE_SUFFIXES, table_suffix
 from graphlatent.data.readers.graphml import read_graphml
 from graphlatent.data.readers.npz import read_npz
-from graphlatent.data.readers.tables import TableOptions, read_tables
+from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.readers.tables import read_tables
 from graphlatent.data.readers.tu import find_tu, read_tu
 from graphlatent.errors import InputError
 
@@ -61,16 +62,26 @@ def read_path(
 
 def _refuse_columns(path: Path, options: TableOptions | None) -> None:
     if options is not None and options.named_columns:
+        named = ", ".join(map(repr, options.named_columns))
         raise InputError(
-            f"The options {options.named_columns} name columns of tables or attributes of GraphML"
-            f" files; {path} has none."
+            f"The options {named} name attributes or columns of NetworkX graphs, GraphML files and"
+            f" tables; {path} has none. Leave them out."
         )
 
 
+def _unused_tu_files(place: Path, name: str) -> dict[str, str]:
+    """A note on the files of a TU data set that describe edges, which are not used."""
+    files = [f"{name}_{what}.txt" for what in ("edge_labels", "edge_attributes")]
+    unused = [file for file in files if (place / file).is_file()]
+    return {"files": f"{name}: {', '.join(unused)} is not used."} if unused else {}
+
+
 def _read_folder(folder: Path, options: TableOptions | None) -> list[RawGraph]:
-    if find_tu(folder) is not None:
+    found = find_tu(folder)
+    if found is not None:
         _refuse_columns(folder, options)
-        return read_tu(folder)
+        first, *others = read_tu(folder)
+        return [replace(first, notes=_unused_tu_files(*found)), *others]
     files = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".graphml")
     if not files:
         raise InputError(

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphlatent.data.graph import RawGraph
-from graphlatent.data.readers.tables import TableOptions
+from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -211,28 +211,32 @@ def _to_raw(
         .T
     )
     one_way = np.array([d for _, _, d in graph.edges], dtype=bool)
-    weight = _weight(graph, keys, path, options)
+    edge_columns = _columns(graph.edge_values, keys, len(graph.edges), "edge", path)
+    weight = _weight(edge_columns, path, options) if graph.edges else None
     # Undirected edges among directed ones stand for both directions
     if one_way.any() and not one_way.all():
         edges = np.concatenate([edges, edges[::-1, ~one_way]], axis=1)
         weight = None if weight is None else np.concatenate([weight, weight[~one_way]])
     columns = _columns(graph.node_values, keys, len(graph.node_ids), "node", path)
-    label = None if options.label is None else _chosen(columns, options.label, path, "label")
-    names = (
-        options.features
-        if options.features is not None
-        else [c for c in columns if c != options.label]
-    )
     return RawGraph(
         edge_index=edges,
         num_nodes=len(graph.node_ids),
-        columns={column: _chosen(columns, column, path, "features") for column in names} or None,
+        columns={
+            name: _chosen(columns, name, path, "features")
+            for name in options.feature_names(columns)
+        }
+        or None,
         edge_weight=weight,
         node_ids=np.array(list(graph.node_ids), dtype=object),
         graph_id=graph.id if several else None,
-        y=label,
+        y=stack_labels([_chosen(columns, name, path, "label") for name in options.labels]),
         name=name,
         directed=bool(one_way.any()) if len(one_way) else graph.directed,
+        notes=unused_edge_columns(
+            [each for each in edge_columns if each != (options.weight or "weight")],
+            where=name,
+            kind="attributes",
+        ),
     )
 
 
@@ -246,12 +250,9 @@ def _chosen(columns: Mapping[str, Array], name: str, path: Path, option: str) ->
     return columns[name]
 
 
-def _weight(
-    graph: _Graph, keys: Mapping[str, _Key], path: Path, options: TableOptions
-) -> Array | None:
-    columns = _columns(graph.edge_values, keys, len(graph.edges), "edge", path)
+def _weight(columns: Mapping[str, Array], path: Path, options: TableOptions) -> Array | None:
     name = options.weight or "weight"
-    if not graph.edges or (options.weight is None and name not in columns):
+    if options.weight is None and name not in columns:
         return None
     weight = _chosen(columns, name, path, "weight")
     if weight.dtype.kind not in "iuf":

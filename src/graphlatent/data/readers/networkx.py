@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -10,7 +9,8 @@ import numpy as np
 from torch import Tensor
 
 from graphlatent.data.graph import RawGraph
-from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
+from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -18,51 +18,59 @@ Array: TypeAlias = np.ndarray[Any, Any]
 def read_networkx(
     graph: Any,
     *,
-    node_attributes: Sequence[str] | None = None,
-    weight: str | None = None,
+    options: TableOptions | None = None,
     name: str = "graph",
 ) -> RawGraph:
     """The graph, nodes in the order of `graph.nodes`, their names kept.
 
     Args:
         graph: a Graph, DiGraph, MultiGraph or MultiDiGraph.
-        node_attributes: attributes to use as features; None takes those that every node has.
-            Attributes with a vector for each node become a matrix, all others become columns; both
-            at once are refused.
-        weight: edge attribute with the weights; None takes 'weight' where every edge has it.
+        options: which attributes mean what. Features are by default the attributes that every node
+            has. Those with a vector for each node become a matrix, all others become columns; both
+            at once are refused. Weights are by default 'weight' where every edge has it.
         name: for messages.
 
     Raises:
         InputError: where a named attribute is missing somewhere, or attributes cannot be used
             together.
     """
+    options = options or TableOptions()
     nodes = list(graph.nodes)
     position = {node: i for i, node in enumerate(nodes)}
     edges = [(position[u], position[v]) for u, v in graph.edges()]
-    x, columns = _features(graph, nodes, node_attributes, name)
+    notes = unused_edge_columns(
+        _other_edge_attributes(graph, options.weight or "weight"), where=name, kind="attributes"
+    )
+    x, columns = _features(graph, nodes, options, name, notes)
     return RawGraph(
         edge_index=np.array(edges, dtype=np.int64).reshape(-1, 2).T,
         num_nodes=len(nodes),
         x=x,
         columns=columns,
-        edge_weight=_weights(graph, weight, name),
+        edge_weight=_weights(graph, options.weight, name, notes),
         node_ids=_column(nodes),
+        y=stack_labels([_column(_values(graph, nodes, each, name)) for each in options.labels]),
         name=name,
         directed=bool(graph.is_directed()),
+        notes=notes,
     )
 
 
-def _weights(graph: Any, weight: str | None, name: str) -> Array | None:
+def _other_edge_attributes(graph: Any, weight: str) -> list[Any]:
+    """Edge attributes but for the weight, in the order in which edges name them."""
+    found = dict.fromkeys(name for _, _, data in graph.edges(data=True) for name in data)
+    return [name for name in found if name != weight]
+
+
+def _weights(graph: Any, weight: str | None, name: str, notes: dict[str, str]) -> Array | None:
     edges = list(graph.edges(data=weight or "weight", default=None))
     values = [value for _, _, value in edges]
     if weight is None and None in values:
         if any(value is not None for value in values):
             missing = values.count(None)
-            warnings.warn(
+            notes["weights"] = (
                 f"{name}: {missing} of {len(values)} edges have no 'weight', so weights are not"
-                " used. Give all edges one, or none.",
-                GraphLatentWarning,
-                stacklevel=2,
+                " used. Give all edges one, or none."
             )
         return None
     if not values:
@@ -78,13 +86,15 @@ def _weights(graph: Any, weight: str | None, name: str) -> Array | None:
 
 
 def _features(
-    graph: Any, nodes: list[Any], wanted: Sequence[str] | None, name: str
+    graph: Any, nodes: list[Any], options: TableOptions, name: str, notes: dict[str, str]
 ) -> tuple[Array | None, dict[str, Array] | None]:
-    if isinstance(wanted, str):
-        raise InputError(
-            f"node_attributes must be a list of names. Got the text {wanted!r}; write [{wanted!r}]."
+    names = (
+        list(options.features)
+        if options.features is not None
+        else _common_attributes(
+            graph, nodes, name, notes, leave_out=(*options.labels, *options.drop)
         )
-    names = _common_attributes(graph, nodes) if wanted is None else list(wanted)
+    )
     values = {attribute: _values(graph, nodes, attribute, name) for attribute in names}
     vectors = [attribute for attribute in names if any(_is_vector(v) for v in values[attribute])]
     if not vectors:
@@ -103,25 +113,27 @@ def _features(
     )
 
 
-def _common_attributes(graph: Any, nodes: list[Any]) -> list[Any]:
-    """Attributes that every node has, in the order of the first node."""
+def _common_attributes(
+    graph: Any, nodes: list[Any], name: str, notes: dict[str, str], *, leave_out: Sequence[str]
+) -> list[Any]:
+    """Attributes that every node has, in the order of the first node, but for `leave_out`."""
     common = dict.fromkeys(graph.nodes[nodes[0]]) if nodes else {}
     for _, attributes in graph.nodes(data=True):
         if len(common) == 0:
             break
         common = {attribute: None for attribute in common if attribute in attributes}
-    partial = {
-        attribute for _, attributes in graph.nodes(data=True) for attribute in attributes
-    } - set(common)
+    partial = (
+        {attribute for _, attributes in graph.nodes(data=True) for attribute in attributes}
+        - set(common)
+        - set(leave_out)
+    )
     if partial:
         listed = ", ".join(repr(attribute) for attribute in sorted(partial, key=str))
-        warnings.warn(
-            f"Node attributes that not every node has are left out: {listed}. Choose features with"
-            " node_attributes=[...].",
-            GraphLatentWarning,
-            stacklevel=2,
+        notes[f"node attributes {listed}"] = (
+            f"{name}: node attributes that not every node has are left out: {listed}. Choose"
+            " features with node_attributes=[...]."
         )
-    return list(common)
+    return [attribute for attribute in common if attribute not in leave_out]
 
 
 def _values(graph: Any, nodes: list[Any], attribute: str, name: str) -> list[Any]:

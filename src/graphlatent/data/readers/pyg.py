@@ -1,6 +1,4 @@
-"""Graphs out of PyTorch Geometric's objects. PyTorch Geometric itself need not be imported for
-that, only present in the object.
-"""
+"""Graphs out of PyTorch Geometric's objects."""
 
 from __future__ import annotations
 
@@ -9,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
+from torch_geometric.utils import to_edge_index
 
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
+from graphlatent.data.readers.options import unused_edge_columns
 from graphlatent.errors import InputError
 
 
@@ -43,6 +43,7 @@ def read_data(data: Any, *, name: str = "graph") -> list[RawGraph]:
         edge_weight=edge_weight,
         y=data.y,
         name=name,
+        notes=_notes_of_edges(data, name),
     )
     batch = data.batch
     if batch is None:
@@ -60,15 +61,12 @@ def read_data(data: Any, *, name: str = "graph") -> list[RawGraph]:
 
 
 def _edges(data: Any, name: str) -> tuple[Any, Any]:
+    """The edges [2, E] and their weights [E] or [E, 1], or None."""
     if data.edge_index is not None:
-        weight = data.edge_weight if data.edge_weight is not None else data.edge_attr
-        is_weight = isinstance(weight, Tensor) and (
-            weight.ndim == 1 or (weight.ndim == 2 and weight.shape[1] == 1)
-        )
-        return data.edge_index, weight if is_weight else None
+        if data.edge_weight is not None:
+            return data.edge_index, data.edge_weight
+        return data.edge_index, data.edge_attr if _is_weight(data.edge_attr) else None
     if "adj_t" in data:
-        from torch_geometric.utils import to_edge_index
-
         transposed, value = to_edge_index(data.adj_t)
         return transposed.flip(0), (
             value if value is not None and not bool((value == 1).all()) else None
@@ -79,6 +77,39 @@ def _edges(data: Any, name: str) -> tuple[Any, Any]:
             " features."
         )
     return np.zeros((2, 0), dtype=np.int64), None
+
+
+def _is_weight(edge_attr: object) -> bool:
+    """Whether there is one number per edge."""
+    return isinstance(edge_attr, Tensor) and (
+        edge_attr.ndim == 1 or (edge_attr.ndim == 2 and edge_attr.shape[1] == 1)
+    )
+
+
+def _notes_of_edges(data: Any, name: str) -> dict[str, str]:
+    """What of the edges is not used, or is used as a weight though it may be a code."""
+    notes, edge_attr = {}, data.edge_attr
+    if edge_attr is not None and (data.edge_weight is not None or not _is_weight(edge_attr)):
+        reason = (
+            "edge_weight is used instead"
+            if data.edge_weight is not None
+            else "only one number per edge can be used, as its weight"
+        )
+        notes["edge_attr"] = (
+            f"{name}: edge_attr of shape {tuple(np.shape(edge_attr))} is not used: {reason}."
+        )
+    elif edge_attr is not None and not edge_attr.is_floating_point():
+        notes["edge_attr"] = (
+            f"{name}: edge_attr of shape {tuple(edge_attr.shape)} holds {edge_attr.dtype} values"
+            " and is read as edge weights. Where they are codes, such as kinds of bonds, set"
+            " edge_attr to None before reading."
+        )
+    known = ("edge_index", "edge_weight", "edge_attr", "adj_t")
+    # PyG warns where it has to count nodes from the edges, which is what we want it to do
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        others = [key for key in data.edge_attrs() if key not in known]
+    return {**notes, **unused_edge_columns(others, where=name, kind="attributes")}
 
 
 def _num_nodes(data: Any) -> int:

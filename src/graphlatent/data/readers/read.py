@@ -14,18 +14,21 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from graphlatent.data.assemble import assemble
 from graphlatent.data.cut import take_apart
 from graphlatent.data.datasets import DATASETS, find_dataset, load_dataset
-from graphlatent.data.graph import GraphData, RawGraph, assemble
+from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.readers.arrays import is_adjacency, read_adjacency, read_arrays
 from graphlatent.data.readers.arrow import is_table
 from graphlatent.data.readers.files import ACCEPTED as ACCEPTED_FILES
 from graphlatent.data.readers.files import read_path
 from graphlatent.data.readers.networkx import read_networkx
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.pyg import is_from, read_data
-from graphlatent.data.readers.tables import TableOptions, read_tables
+from graphlatent.data.readers.tables import read_tables
 from graphlatent.errors import InputError
 
+_ARRAYS = (np.ndarray, Tensor)
 ACCEPTED = (
     "a path or data set name, a PyG Data, Batch or Dataset, a NetworkX graph, a SciPy sparse"
     " adjacency or (adjacency, features), (edge_index, x) or (edge_index, x, edge_weight), an edge"
@@ -39,18 +42,6 @@ class _Request:
 
     nodes: Any
     options: TableOptions
-    node_attributes: Sequence[str] | None
-    weight: str | None
-
-    @property
-    def table_options(self) -> TableOptions:
-        """The options with `node_attributes` and `weight` in the places that mean the same."""
-        options = self.options if self.weight is None else replace(self.options, weight=self.weight)
-        return (
-            options
-            if self.node_attributes is None
-            else replace(options, features=tuple(self.node_attributes))
-        )
 
     def refuse(self, kind: str) -> None:
         """Raise where something was said that means nothing for graphs of this kind."""
@@ -59,14 +50,11 @@ class _Request:
                 f"'nodes' is the node table that goes with an edge table; {kind} brings its own"
                 " nodes. Leave 'nodes' out."
             )
-        named = ["node_attributes"] * (self.node_attributes is not None) + ["weight"] * (
-            self.weight is not None
-        )
-        named += [name for name in self.options.named_columns if name not in named]
-        if named:
+        if self.options.named_columns:
+            named = ", ".join(map(repr, self.options.named_columns))
             raise InputError(
-                f"{named} name attributes or columns of NetworkX graphs, GraphML files and tables;"
-                f" {kind} has none."
+                f"The options {named} name attributes or columns of NetworkX graphs, GraphML files"
+                f" and tables; {kind} has none. Leave them out."
             )
 
 
@@ -75,9 +63,10 @@ def read_graphs(
     *,
     nodes: Any = None,
     symmetrize: bool = True,
-    options: TableOptions | None = None,
+    label: str | Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
     weight: str | None = None,
+    options: TableOptions | None = None,
 ) -> GraphData:
     """The graph or graphs in `source`, checked and regular.
 
@@ -91,11 +80,14 @@ def read_graphs(
             than one are not used.
         nodes: the node table that goes with an edge table.
         symmetrize: read every edge in both directions. Data sets by name always are.
-        options: which columns of tables and attributes of GraphML files mean what.
-        node_attributes: NetworkX or GraphML node attributes, or columns of the node table, to use
-            as features; None for all.
-        weight: NetworkX or GraphML edge attribute, or column of the edge table, with the weights;
+        label: column of the node table, or NetworkX or GraphML node attribute, that holds labels,
+            or several. Labels are never features; they are kept as `y`, for probes.
+        node_attributes: columns of the node table, or NetworkX or GraphML node attributes, to use
+            as features; None for all but ids and labels.
+        weight: column of the edge table, or NetworkX or GraphML edge attribute, with the weights;
             None for 'weight'.
+        options: the same and the names of further columns, for tables whose columns are not called
+            'source', 'target', 'id' and 'graph'.
 
     Raises:
         InputError: where the source is of another kind or cannot be used; the message says why and
@@ -103,7 +95,7 @@ def read_graphs(
     """
     if isinstance(source, GraphData):
         return source
-    request = _Request(nodes, options or TableOptions(), node_attributes, weight)
+    request = _Request(nodes, _merged(options, label, node_attributes, weight))
     if _is_dataset_name(source):
         request.refuse("a data set")
         return load_dataset(source).graph
@@ -117,6 +109,41 @@ def read_graphs(
     else:
         graphs = _read_one(source, request, name="graph")
     return assemble(graphs, symmetrize=symmetrize)
+
+
+def refuse_features_as_y(source: Any, y: object, *, owner: str) -> None:
+    """Raise where the features of a graph came as `y`, as in `fit(adjacency, x)`.
+
+    Graphs that bring their features may be followed by a table of labels, as scikit-learn allows;
+    an adjacency or an edge table has no features yet, so a matrix beside it can only be those.
+
+    Raises:
+        InputError: where `source` is an adjacency, an array or a table, and `y` a matrix.
+    """
+    has_no_features = is_adjacency(source) or is_table(source) or isinstance(source, _ARRAYS)
+    if has_no_features and len(getattr(y, "shape", ())) == 2:
+        raise InputError(
+            f"{owner} ignores y, and y is a matrix of shape {tuple(getattr(y, 'shape', ()))} beside"
+            f" a graph without features. If it holds the features, put both into one tuple:"
+            f" {owner}((graph, x))."
+        )
+
+
+def _merged(
+    options: TableOptions | None,
+    label: str | Sequence[str] | None,
+    node_attributes: Sequence[str] | None,
+    weight: str | None,
+) -> TableOptions:
+    """The options, with what was said by arguments of their own in its place."""
+    if isinstance(node_attributes, str):
+        raise InputError(
+            f"node_attributes must be a list of names. Got the text {node_attributes!r}; write"
+            f" [{node_attributes!r}]."
+        )
+    given = {"label": label, "features": node_attributes, "weight": weight}
+    said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return replace(options or TableOptions(), **said)
 
 
 def _is_dataset_name(source: object) -> bool:
@@ -157,18 +184,11 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
     if isinstance(source, str | Path):
         return _read_place(source, request)
     if is_table(source):
-        return read_tables(source, request.nodes, options=request.table_options)
+        return read_tables(source, request.nodes, options=request.options)
     if is_from(source, "networkx", "Graph"):
         if request.nodes is not None:
             request.refuse("a NetworkX graph")
-        return [
-            read_networkx(
-                source,
-                node_attributes=request.node_attributes,
-                weight=request.weight or request.options.weight,
-                name=name,
-            )
-        ]
+        return [read_networkx(source, options=request.options, name=name)]
     if isinstance(source, tuple):
         return _read_tuple(source, request, name=name)
     if is_from(source, "torch_geometric", "HeteroData"):
@@ -189,7 +209,7 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
 
 def _read_place(source: str | Path, request: _Request) -> list[RawGraph]:
     if Path(source).exists():
-        return read_path(source, nodes=request.nodes, options=request.table_options)
+        return read_path(source, nodes=request.nodes, options=request.options)
     if _is_dataset_name(source):
         request.refuse("a data set")
         return take_apart(load_dataset(str(source)).graph, name=str(source))
@@ -208,7 +228,7 @@ def _read_tuple(source: tuple[Any, ...], request: _Request, *, name: str) -> lis
                 "The node table came twice: in the tuple (edges, nodes) and as 'nodes'. Give it"
                 " once."
             )
-        return read_tables(source[0], source[1], options=request.table_options)
+        return read_tables(source[0], source[1], options=request.options)
     request.refuse("a tuple of arrays")
     if len(source) in (2, 3) and not any(tables):
         if len(source) == 2 and is_adjacency(source[0]):

@@ -8,7 +8,7 @@ Legend: N nodes, E edges, B graphs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,61 +18,15 @@ from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.ids import codes, id_array, of_one_type, read_ids, shown, sorted_distinct
 from graphlatent.data.readers.arrow import Table, load_table, to_array
+from graphlatent.data.readers.options import (
+    TableOptions,
+    label_hints,
+    stack_labels,
+    unused_edge_columns,
+)
 from graphlatent.errors import GraphLatentWarning, InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
-# Names of columns that are seldom meant as features
-_LIKE_LABELS = ("label", "labels", "class", "target", "y")
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """Which columns mean what.
-
-    Args:
-        source: column of the edge table with the id of the node an edge starts from.
-        target: column of the edge table with the id of the node an edge goes to.
-        weight: column of the edge table with edge weights; None takes a column named 'weight' where
-            there is one.
-        id: column of the node table with the nodes' ids.
-        graph: column, in both tables, that names the graph of an edge or a node; where it is in
-            neither, there is one graph. None: never look for it.
-        label: column of the node table to keep as labels (`y`); never a feature.
-        features: columns of the node table to use as features; None takes all but id, graph and
-            label.
-    """
-
-    source: str = "source"
-    target: str = "target"
-    weight: str | None = None
-    id: str = "id"
-    graph: str | None = "graph"
-    label: str | None = None
-    features: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.features, str):
-            raise InputError(
-                f"TableOptions: features must be a tuple of column names. Got {self.features!r};"
-                f" write ({self.features!r},)."
-            )
-        if self.features is not None:
-            object.__setattr__(self, "features", tuple(self.features))
-        if self.source == self.target:
-            raise InputError(
-                f"TableOptions: source and target must be two columns. Got {self.source!r} for"
-                " both."
-            )
-        if self.label is not None and self.label in (self.features or ()):
-            raise InputError(
-                f"TableOptions: column {self.label!r} is the label and cannot be a feature too."
-                " Take it out of 'features'."
-            )
-
-    @property
-    def named_columns(self) -> list[str]:
-        """The options that ask for particular columns, for sources that have none to refuse."""
-        return [name for name in ("weight", "label", "features") if getattr(self, name) is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,24 +77,22 @@ def read_tables(
             f" are: {', '.join(edge_table.columns)}."
         )
     if nodes is None:
-        if options.label is not None or options.features:
+        if options.labels or options.features:
             raise InputError(
                 "The options 'label' and 'features' name columns of a node table, and none was"
                 " given. Give 'nodes' as well."
             )
-        return _cut(_number_edges(edge_table, options), edge_table.name, weights)
+        return _cut(_number_edges(edge_table, options), edge_table, weights, options)
     node_table = load_table(nodes, role="nodes", text_columns=_named(options.id, options.graph))
     numbered = _number_nodes_and_edges(edge_table, node_table, options)
     columns = {
         name: to_array(node_table, name, option="features")[numbered.row]
         for name in _feature_columns(node_table, options)
     }
-    label = (
-        None
-        if options.label is None
-        else to_array(node_table, options.label, option="label")[numbered.row]
+    y = stack_labels(
+        [to_array(node_table, name, option="label")[numbered.row] for name in options.labels]
     )
-    return _cut(numbered, edge_table.name, weights, columns=columns or None, label=label)
+    return _cut(numbered, edge_table, weights, options, columns=columns or None, y=y)
 
 
 def _named(*names: str | None) -> list[str]:
@@ -148,25 +100,10 @@ def _named(*names: str | None) -> list[str]:
 
 
 def _feature_columns(nodes: Table, options: TableOptions) -> Sequence[str]:
-    if options.features is not None:
-        return options.features
-    found = [
-        name for name in nodes.columns if name not in (options.id, options.graph, options.label)
-    ]
-    for hint in label_hints(found):
+    found = options.feature_names(c for c in nodes.columns if c not in (options.id, options.graph))
+    for hint in label_hints(found) if options.features is None else ():
         warnings.warn(f"{nodes.name}: {hint}", GraphLatentWarning, stacklevel=2)
     return found
-
-
-def label_hints(features: Iterable[str]) -> list[str]:
-    """For each column that nobody named as a feature and whose name is a label's: what to do."""
-    return [
-        f"column '{name}' is read as a feature, so embeddings will know it. If it is what you want"
-        " to predict, keep it out with the option 'label'; if it is a feature, say so with the"
-        " option 'features'."
-        for name in features
-        if name.lower() in _LIKE_LABELS
-    ]
 
 
 def _weights(edges: Table, options: TableOptions) -> Array | None:
@@ -308,20 +245,25 @@ def _ptr(graph_of: Array, graphs: Any) -> Array:
 
 def _cut(
     numbered: _Numbered,
-    name: str,
+    edges: Table,
     weights: Array | None,
+    options: TableOptions,
     *,
     columns: Mapping[str, Array] | None = None,
-    label: Array | None = None,
+    y: Array | None = None,
 ) -> list[RawGraph]:
+    used = (options.source, options.target, options.weight or "weight", options.graph)
     joined = RawGraph(
         edge_index=numbered.end,
         num_nodes=len(numbered.row),
         columns=columns,
         edge_weight=weights,
         node_ids=numbered.node_ids,
-        y=label,
-        name=name,
+        y=y,
+        name=edges.name,
+        notes=unused_edge_columns(
+            [name for name in edges.columns if name not in used], where=edges.name
+        ),
     )
     if numbered.graphs is None:
         return [joined]

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
+from pyarrow import csv
 
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
-from graphlatent.errors import InputError, missing_package
+from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -183,12 +185,6 @@ def _numbers(path: Path, *, if_empty: int | None = None) -> Array:
     """The numbers in the file, [lines, values per line]; with `if_empty`, an empty file has no
     lines of so many values.
     """
-    try:
-        import pyarrow as pa
-        from pyarrow import csv
-    except ImportError as error:
-        raise missing_package("pyarrow", needed_for="Reading TU data sets") from error
-
     if not path.is_file():
         raise InputError(
             f"There is no file {path}. A TU data set needs NAME_A.txt and NAME_graph_indicator.txt."

@@ -1,4 +1,4 @@
-"""Which nodes are masked, and what stands in their place.
+"""Which nodes are masked, and what replaces their features.
 
 All attributes of a masked node are replaced, the topology stays (section 2.3 of the paper):
 X_masked = 1_{J^c} * X + 1_J * M, with M Gaussian noise or zeros.
@@ -6,15 +6,15 @@ X_masked = 1_{J^c} * X + 1_J * M, with M Gaussian noise or zeros.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.config import Settings
 from graphlatent.data.batches import Batch, ranges
-from graphlatent.ops.sparse import PatchedRows, replace_rows
+from graphlatent.methods.lagraph.settings import LaGraphSettings
+from graphlatent.ops.feature_views import PatchedRows, replace_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,7 @@ class MaskedView:
 
     Args:
         rows: masked rows, int64 [R], ascending.
-        values: what stands there, [R, F].
+        values: their new features, [R, F].
     """
 
     rows: Tensor
@@ -35,7 +35,7 @@ class MaskedView:
 
 
 def num_masked(graph_size: Tensor, *, ratio: float, rounding: str) -> Tensor:
-    """How many nodes to mask in graphs of these sizes, int64 [B].
+    """The number of nodes to mask in graphs of these sizes, int64 [B].
 
     'round': max(1, round(ratio * |V_i|)), so that no step is without a masked node. 'floor' is what
     the released scripts do: none in small graphs.
@@ -47,47 +47,47 @@ def num_masked(graph_size: Tensor, *, ratio: float, rounding: str) -> Tensor:
     return torch.minimum(wanted, graph_size)
 
 
-def with_places(batch: Batch, settings: Settings) -> Batch:
-    """The batch with what no draw changes: in a random order of the nodes, graph by graph, the
-    first |J_i| of each are masked.
+def mask_slots(graph_size: Tensor, settings: LaGraphSettings) -> Tensor:
+    """Which places of a random order of the counted nodes, graph by graph, are masked, int64 [R].
+
+    They are the first |J_i| places of each graph, whatever the order.
     """
-    size = batch.graph_size
-    start = torch.cumsum(size, 0) - size
-    wanted = num_masked(size, ratio=settings.mask_ratio, rounding=str(settings.mask_rounding))
-    return replace(batch, masked_places=ranges(start, start + wanted))
+    start = torch.cumsum(graph_size, 0) - graph_size
+    rounding = str(settings.mask_rounding)
+    wanted = num_masked(graph_size, ratio=settings.mask_ratio, rounding=rounding)
+    return ranges(start, start + wanted)
 
 
-def _argsort(key: Tensor) -> Tensor:
-    return torch.argsort(key) if key.is_cuda else torch.from_numpy(np.argsort(key.numpy()))
-
-
-def draw_mask(batch: Batch, settings: Settings, *, generator: torch.Generator) -> MaskedView:
-    """A fresh mask: a share of each graph's counted nodes, drawn without replacement, and their new
-    features.
+def draw_mask(
+    batch: Batch,
+    settings: LaGraphSettings,
+    *,
+    generator: torch.Generator,
+    slots: Tensor | None = None,
+) -> MaskedView:
+    """A random mask: a share of each graph's counted nodes, drawn without replacement.
 
     Args:
         batch: the nodes to choose from.
         settings: `mask_ratio`, `mask_rounding`, `mask_value`, `noise_std`.
         generator: source of randomness, on the batch's device.
+        slots: `mask_slots` of the batch, where they are precomputed.
     """
     device = batch.graph_id.device
     candidates = None if batch.counts is None else torch.nonzero(batch.counts)[:, 0]
     graph_id = batch.graph_id if candidates is None else batch.graph_id[candidates]
-    places = (
-        batch.masked_places
-        if batch.masked_places is not None
-        else with_places(batch, settings).masked_places
-    )
-    assert places is not None
+    if slots is None:
+        slots = mask_slots(batch.graph_size, settings)
     # A random order within each graph: sort by (graph, random number).
-    key = (
-        torch.rand(graph_id.numel(), generator=generator, device=device, dtype=torch.float64)
-        + graph_id
-    )
-    chosen = _argsort(key)[places]
+    key = torch.rand(graph_id.numel(), generator=generator, device=device, dtype=torch.float64)
+    chosen = _argsort(key + graph_id)[slots]
     rows = torch.sort(chosen if candidates is None else candidates[chosen]).values
     shape = (rows.numel(), batch.x.shape[1])
     if settings.mask_value == "zeros":
         return MaskedView(rows, torch.zeros(shape, dtype=batch.x.dtype, device=device))
     noise = torch.randn(shape, generator=generator, dtype=batch.x.dtype, device=device)
     return MaskedView(rows, noise.mul_(settings.noise_std))
+
+
+def _argsort(key: Tensor) -> Tensor:
+    return torch.argsort(key) if key.is_cuda else torch.from_numpy(np.argsort(key.numpy()))

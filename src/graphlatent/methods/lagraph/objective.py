@@ -1,107 +1,52 @@
-"""The objectives of the paper as sums and counts, and how they combine into one loss.
+"""The objectives of the paper as named terms.
 
-    L = 1/N sum_i ||D(H_i) - X_i||^2 / |V_i|  +  alpha * sqrt( sum_i ||H_i[J_i] - H'_i[J_i]||^2 /
-    sum_i |J_i| )   (node level, eq. 5)
+    L = 1/N sum_i ||D(H_i) - X_i||^2 / |V_i|
+        + alpha * sqrt( sum_i ||H_i[J_i] - H'_i[J_i]||^2 / sum_i |J_i| )       (node level, eq. 5)
 
 At graph level the second term compares z = R(H) with z' = R(H') and is still divided by the number
-of masked nodes (eq. 6). A squared norm is a sum over features. Terms are kept as (sum, count) until
-`combine`, because the root of a mean does not split over micro-batches or processes. Variants
-(appendix E): invariance on the decoder's output (Theorem 1), cross-entropy reconstruction, KL
-invariance; and the denoising autoencoder of section 3.1.
+of masked nodes (eq. 6). A squared norm is a sum over features. Variants (appendix E): invariance on
+the decoder's output (Theorem 1), cross-entropy reconstruction, KL invariance; and the denoising
+autoencoder of section 3.1. A new term is one more entry of the dictionary that `loss_terms`
+returns, and one more name in `LaGraph.term_names`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from graphlatent.config import GraphSettings, Settings
-from graphlatent.data.batches import Batch, with_constants
+from graphlatent.config import GraphSettings
+from graphlatent.data.batches import Batch
 from graphlatent.errors import InputError
+from graphlatent.methods.base import Term
 from graphlatent.methods.lagraph.masking import MaskedView
 from graphlatent.methods.lagraph.model import LaGraphModel
+from graphlatent.methods.lagraph.precomputed import NOTHING, Precomputed, x_sq_norm
 from graphlatent.methods.lagraph.reconstruction import blocked_error, gram_error
+from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.methods.lagraph.views import Views
 from graphlatent.nn.decoders import MLPDecoder
-from graphlatent.ops.fused import decoder_body
+from graphlatent.nn.fused import decoder_body
 from graphlatent.ops.sparse import SparseMatrix, take_rows
 
-Reconstruct: TypeAlias = Literal["output", "gram", "blocks"]
+ReconstructionForm: TypeAlias = Literal["output", "gram", "blocks"]
+"""'output' decodes every row and compares it with its features, the specification; 'gram' and
+'blocks' give the same squared error of a decoder that ends in a linear layer without the N x F
+output (reconstruction.py)."""
 
 
-@dataclass(frozen=True, eq=False)
-class LossSums:
-    """The terms of one batch, before any division.
-
-    Args:
-        reconstruction: sum of the (per-graph weighted) reconstruction errors, a scalar.
-        reconstruction_count: what to divide it by.
-        invariance: sum of squared differences (or of KL divergences), a scalar.
-        invariance_count: what to divide it by; 0 where nothing was compared.
-        rooted: whether the invariance term is the root of that ratio.
-    """
-
-    reconstruction: Tensor
-    reconstruction_count: float | Tensor
-    invariance: Tensor
-    invariance_count: float | Tensor
-    rooted: bool = True
-
-    def __add__(self, other: LossSums) -> LossSums:
-        return LossSums(
-            self.reconstruction + other.reconstruction,
-            self.reconstruction_count + other.reconstruction_count,
-            self.invariance + other.invariance,
-            self.invariance_count + other.invariance_count,
-            self.rooted,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Loss:
-    """The loss and its two terms (`invariance` before it is multiplied by alpha), scalars."""
-
-    total: Tensor
-    reconstruction: Tensor
-    invariance: Tensor
-
-
-def combine(sums: LossSums, *, alpha: float) -> Loss:
-    """The loss out of sums that may have been added up over micro-batches."""
-    reconstruction = sums.reconstruction / _at_least_one(sums.reconstruction_count)
-    ratio = sums.invariance / _at_least_one(sums.invariance_count)
-    invariance = safe_sqrt(ratio) if sums.rooted else ratio
-    return Loss(reconstruction + alpha * invariance, reconstruction, invariance)
-
-
-def _at_least_one(count: float | Tensor) -> float | Tensor:
-    return count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1.0)
-
-
-def safe_sqrt(value: Tensor) -> Tensor:
-    """The root, with value 0 and gradient 0 at 0 (where nothing differs there is nothing to
-    learn).
-    """
-    positive = value > 0
-    return torch.where(
-        positive,
-        torch.sqrt(torch.where(positive, value, torch.ones_like(value))),
-        torch.zeros_like(value),
-    )
-
-
-def loss_sums(
+def loss_terms(
     model: LaGraphModel,
     batch: Batch,
     mask: MaskedView,
     views: Views,
-    settings: Settings,
+    settings: LaGraphSettings,
     *,
-    how: Reconstruct = "output",
-) -> LossSums:
+    form: ReconstructionForm = "output",
+    known: Precomputed = NOTHING,
+) -> dict[str, Term]:
     """The terms of the objective that `settings` names, for both views of one batch.
 
     Args:
@@ -109,62 +54,37 @@ def loss_sums(
         batch: the plain graph.
         mask: the masked rows.
         views: what the encoder made of both.
-        settings: `objective`, `invariance_on`, `loss_reduction`.
-        how: 'output' decodes every row and compares it with its features, the specification; 'gram'
-            and 'blocks' give the same squared error of a decoder that ends in a linear layer
-            without the N x F output (reconstruction.py).
+        settings: `objective`, `alpha`, `invariance_on`, `loss_reduction`.
+        form: of the reconstruction term.
+        known: what is precomputed of the batch.
     """
-    mean = settings.loss_reduction == "mean"
     if settings.objective == "denoise":
-        reconstruction, count = _denoising(model, batch, mask, views, mean)
-        return LossSums(reconstruction, count, reconstruction.new_zeros(()), 0.0)
-    cross_entropy = settings.objective.startswith("ce-")
-    output = model.decode(views.plain[-1], batch.structure) if how == "output" else None
+        reconstruction = _denoising(model, batch, mask, views, settings)
+        zero = reconstruction.sum.new_zeros(())
+        return {"reconstruction": reconstruction, "invariance": Term(zero, 0.0, settings.alpha)}
+    output = model.decode(views.plain[-1], batch.structure) if form == "output" else None
     if output is None:
-        reconstruction, count = _implicit_reconstruction(model, batch, views, how, mean)
+        reconstruction = _implicit_reconstruction(model, batch, views, form, settings, known)
     else:
-        reconstruction, count = _reconstruction(output, batch, cross_entropy, mean)
+        reconstruction = _reconstruction(output, batch, settings, known)
     if settings.objective.endswith("-output"):
-        rows = _compared_rows(batch, mask, settings)
-        plain = (
-            _decoded(model, batch, views.plain[-1], rows) if output is None else _at(output, rows)
-        )
-        masked = _decoded_masked(model, batch, views, rows)
-        if cross_entropy:
-            return LossSums(
-                reconstruction, count, _kl(plain, masked).sum(), float(plain.shape[0]), rooted=False
-            )
+        invariance = _output_invariance(model, batch, mask, views, settings, output)
     elif isinstance(settings, GraphSettings):
-        plain, masked = _pooled(model, batch, views)
-        graphs, nodes = (
-            (batch.num_graphs, mask.rows.numel())
-            if batch.padding is None
-            else (batch.padding.graphs, batch.padding.masked)
-        )
-        return LossSums(
-            reconstruction,
-            count,
-            _squared_distance(plain, masked),
-            graphs * plain.shape[1] if mean else nodes,
-        )
+        invariance = _graph_invariance(model, batch, mask, views, settings, known)
     else:
-        rows = _compared_rows(batch, mask, settings)
-        plain = _at(views.plain[-1], rows) if views.plain_rows is None else views.plain_rows
-        masked = _at(views.masked[-1], rows) if views.masked_rows is None else views.masked_rows
-    compared = plain.numel() if mean else plain.shape[0]
-    return LossSums(reconstruction, count, _squared_distance(plain, masked), float(compared))
+        invariance = _node_invariance(batch, mask, views, settings)
+    return {"reconstruction": reconstruction, "invariance": invariance}
 
 
-def check_features(x: Tensor | SparseMatrix, settings: Settings) -> None:
+def check_features(x: Tensor | SparseMatrix, settings: LaGraphSettings) -> None:
     """Raise an `InputError` where the objective cannot work on these features."""
     if not settings.objective.startswith("ce-"):
         return
-    values = x.value if isinstance(x, SparseMatrix) else x
-    row_sum = (
-        torch.zeros(x.shape[0], dtype=x.dtype).index_add(0, x.row, x.value)
-        if isinstance(x, SparseMatrix)
-        else x.sum(1)
-    )
+    if isinstance(x, SparseMatrix):
+        values = x.value
+        row_sum = torch.zeros(x.shape[0], dtype=x.dtype).index_add(0, x.row, x.value)
+    else:
+        values, row_sum = x, x.sum(1)
     bad = torch.nonzero((row_sum - 1).abs() > 1e-4)[:, 0]
     if bool((values < 0).any()) or bad.numel():
         what = (
@@ -178,87 +98,169 @@ def check_features(x: Tensor | SparseMatrix, settings: Settings) -> None:
         )
 
 
-def row_weights(batch: Batch, *, mean: bool) -> Tensor:
-    """What each row's error counts, [N]: 1 / |V_i|, or 1 where everything is averaged alike; 0 for
-    rows that do not count.
+def row_weights(batch: Batch, *, mean: bool, known: Precomputed = NOTHING) -> Tensor:
+    """The weight of each row's error, [N]: 1 / |V_i|, or 1 where all entries are averaged alike.
 
-    Where all rows count the same, one number for all, [].
+    Rows that do not count weigh 0. Where all rows weigh the same: one number, [].
     """
-    if batch.padding is not None:
-        return (
-            (batch.padding.row_weight > 0).to(batch.x.dtype) if mean else batch.padding.row_weight
-        )
-    dtype, device, every = batch.x.dtype, batch.graph_id.device, batch.counts is None
-    if every and (mean or batch.num_graphs == 1):
-        return torch.full(
-            (), 1.0 if mean else 1.0 / max(batch.num_nodes, 1), dtype=dtype, device=device
-        )
+    if known.padding is not None:
+        weight = known.padding.row_weight
+        return (weight > 0).to(batch.x.dtype) if mean else weight
+    dtype, device = batch.x.dtype, batch.graph_id.device
+    if batch.counts is None and (mean or batch.num_graphs == 1):
+        value = 1.0 if mean else 1.0 / max(batch.num_nodes, 1)
+        return torch.full((), value, dtype=dtype, device=device)
     if mean:
         weight = torch.ones(batch.num_nodes, dtype=dtype, device=device)
     else:
-        weight = (1.0 / batch.graph_size.clamp(min=1).to(dtype))[batch.graph_id]
+        size = batch.graph_size if known.graph_size is None else known.graph_size
+        weight = (1.0 / size.clamp(min=1).to(dtype))[batch.graph_id]
     return weight if batch.counts is None else weight * batch.counts
 
 
+def mean_sq_norm(batch: Batch, settings: LaGraphSettings, known: Precomputed) -> float:
+    """The reconstruction term of a decoder that always returns 0: its natural scale."""
+    norm = x_sq_norm(batch.x) if known.x_sq_norm is None else known.x_sq_norm
+    weight = row_weights(batch, mean=settings.loss_reduction == "mean", known=known)
+    count = _num_reconstructed(batch, settings, known, columns=batch.x.shape[1])
+    return float((norm * weight).sum() / count)
+
+
+# Reconstruction.
+
+
 def _reconstruction(
-    output: Tensor, batch: Batch, cross_entropy: bool, mean: bool
-) -> tuple[Tensor, float | Tensor]:
-    # [N]
+    output: Tensor, batch: Batch, settings: LaGraphSettings, known: Precomputed
+) -> Term:
+    cross_entropy = settings.objective.startswith("ce-")
+    # One error a row, [N].
     error = _cross_entropy(output, batch.x) if cross_entropy else _squared_error(output, batch.x)
-    return (error * row_weights(batch, mean=mean)).sum(), _divisor(
-        batch, mean, columns=1 if cross_entropy else output.shape[1]
-    )
+    weight = row_weights(batch, mean=settings.loss_reduction == "mean", known=known)
+    columns = 1 if cross_entropy else output.shape[1]
+    count = _num_reconstructed(batch, settings, known, columns=columns)
+    return Term((error * weight).sum(), count)
 
 
 def _implicit_reconstruction(
-    model: LaGraphModel, batch: Batch, views: Views, how: Reconstruct, mean: bool
-) -> tuple[Tensor, float | Tensor]:
+    model: LaGraphModel,
+    batch: Batch,
+    views: Views,
+    form: ReconstructionForm,
+    settings: LaGraphSettings,
+    known: Precomputed,
+) -> Term:
     decoder = model.decoder
     assert isinstance(decoder, MLPDecoder)
-    hidden, last = decoder_body(decoder, views.plain[-1], limit=batch.limit), decoder.linears[-1]
+    hidden = decoder_body(decoder, views.plain[-1], limit=known.limit)
+    last = decoder.linears[-1]
     assert isinstance(last, nn.Linear)
-    weight = row_weights(batch, mean=mean)
-    if how == "blocks":
-        x = batch.x if batch.aligned is None else batch.aligned
+    weight = row_weights(batch, mean=settings.loss_reduction == "mean", known=known)
+    if form == "blocks":
+        x = batch.x if known.x_aligned is None else known.x_aligned
         error = blocked_error(hidden, last.weight, last.bias, x, row_weight=weight)
     else:
-        energy = (
-            batch.row_energy if batch.row_energy is not None else with_constants(batch).row_energy
-        )
-        assert energy is not None
-        total = batch.column_sum
+        norm = x_sq_norm(batch.x) if known.x_sq_norm is None else known.x_sq_norm
         error = gram_error(
             hidden,
             last.weight,
             last.bias,
             batch.x,
             row_weight=weight,
-            row_energy=energy,
-            column_sum=total,
+            x_sq_norm=norm,
+            x_sum=known.x_sum,
         )
-    return error, _divisor(batch, mean, columns=batch.x.shape[1])
+    count = _num_reconstructed(batch, settings, known, columns=batch.x.shape[1])
+    return Term(error, count)
+
+
+def _num_reconstructed(
+    batch: Batch, settings: LaGraphSettings, known: Precomputed, *, columns: int
+) -> float | Tensor:
+    """The divisor of the reconstruction term: graphs, or entries where all are averaged alike."""
+    mean, padding = settings.loss_reduction == "mean", known.padding
+    if padding is not None:
+        return columns * padding.rows if mean else padding.graphs
+    if batch.counts is None:
+        return float(columns * batch.num_nodes if mean else batch.num_graphs)
+    # A graph without a counted row is not in the loss.
+    return columns * batch.counts.sum() if mean else (batch.graph_size > 0).sum()
+
+
+def _denoising(
+    model: LaGraphModel, batch: Batch, mask: MaskedView, views: Views, settings: LaGraphSettings
+) -> Term:
+    """Masked nodes reconstructed from the masked view.
+
+    This is eq. 9 over |V_i|, averaged over graphs as Algorithm 1 does.
+    """
+    output = _decoded_masked(model, batch, views, mask.rows)
+    error = _squared_error(output, take_rows(batch.x, mask.rows))
+    if settings.loss_reduction == "mean":
+        return Term(error.sum(), float(output.numel()))
+    graph_id = batch.graph_id[mask.rows]
+    size = torch.bincount(graph_id, minlength=batch.num_graphs).clamp(min=1)
+    count = batch.num_graphs if batch.counts is None else (batch.graph_size > 0).sum()
+    return Term((error / size[graph_id].to(error.dtype)).sum(), count)
+
+
+# Invariance.
+
+
+def _node_invariance(
+    batch: Batch, mask: MaskedView, views: Views, settings: LaGraphSettings
+) -> Term:
+    rows = _compared_rows(batch, mask, settings)
+    plain = _at(views.plain[-1], rows) if views.plain_rows is None else views.plain_rows
+    masked = _at(views.masked[-1], rows) if views.masked_rows is None else views.masked_rows
+    return _distance_term(plain, masked, settings)
+
+
+def _graph_invariance(
+    model: LaGraphModel,
+    batch: Batch,
+    mask: MaskedView,
+    views: Views,
+    settings: LaGraphSettings,
+    known: Precomputed,
+) -> Term:
+    plain, masked = _pooled(model, batch, views)
+    padding = known.padding
+    graphs = batch.num_graphs if padding is None else padding.graphs
+    nodes = mask.rows.numel() if padding is None else padding.masked
+    count = graphs * plain.shape[1] if settings.loss_reduction == "mean" else nodes
+    return Term(_squared_distance(plain, masked), count, settings.alpha, "root")
+
+
+def _output_invariance(
+    model: LaGraphModel,
+    batch: Batch,
+    mask: MaskedView,
+    views: Views,
+    settings: LaGraphSettings,
+    output: Tensor | None,
+) -> Term:
+    rows = _compared_rows(batch, mask, settings)
+    plain = _decoded(model, batch, views.plain[-1], rows) if output is None else _at(output, rows)
+    masked = _decoded_masked(model, batch, views, rows)
+    if settings.objective == "ce-output":
+        return Term(_kl(plain, masked).sum(), float(plain.shape[0]), settings.alpha)
+    return _distance_term(plain, masked, settings)
+
+
+def _distance_term(plain: Tensor, masked: Tensor, settings: LaGraphSettings) -> Term:
+    count = plain.numel() if settings.loss_reduction == "mean" else plain.shape[0]
+    return Term(_squared_distance(plain, masked), float(count), settings.alpha, "root")
 
 
 def _pooled(model: LaGraphModel, batch: Batch, views: Views) -> tuple[Tensor, Tensor]:
-    """Z and z', [B, layers * H] each (their columns in any order, as long as it is the same)."""
+    """Z and z', [B, layers * H] each; the order of columns is the same in both."""
     if views.both is None:
-        plain, masked = (
-            model.pool(layers, batch.graph_id, batch.num_graphs)
-            for layers in (views.plain, views.masked)
-        )
-        return plain, masked
-    # The last one takes what is in no graph
+        plain = model.pool(views.plain, batch.graph_id, batch.num_graphs)
+        return plain, model.pool(views.masked, batch.graph_id, batch.num_graphs)
+    # One graph more takes the rows of padding, which are in no graph.
     pooled = model.pool(views.both, batch.graph_id, batch.num_graphs + 1)[:-1]
     pooled = pooled.view(batch.num_graphs, len(views.both), 2, -1)
     return pooled[:, :, 0].flatten(1), pooled[:, :, 1].flatten(1)
-
-
-def _divisor(batch: Batch, mean: bool, *, columns: int) -> float | Tensor:
-    if batch.padding is not None:
-        return columns * batch.padding.rows if mean else batch.padding.graphs
-    if not mean:
-        return float(batch.num_graphs)
-    return float(columns * (batch.num_nodes if batch.counts is None else int(batch.counts.sum())))
 
 
 def _decoded(model: LaGraphModel, batch: Batch, hidden: Tensor, rows: Tensor | None) -> Tensor:
@@ -276,25 +278,13 @@ def _decoded_masked(model: LaGraphModel, batch: Batch, views: Views, rows: Tenso
     return _decoded(model, batch, views.masked[-1], rows)
 
 
-def _denoising(
-    model: LaGraphModel, batch: Batch, mask: MaskedView, views: Views, mean: bool
-) -> tuple[Tensor, float | Tensor]:
-    """Masked nodes reconstructed from the masked view: eq. 9 over |V_i|, averaged over graphs as
-    Algorithm 1 does.
-    """
-    output = _decoded_masked(model, batch, views, mask.rows)
-    error = _squared_error(output, take_rows(batch.x, mask.rows))
-    if mean:
-        return error.sum(), float(output.numel())
-    graph_id = batch.graph_id[mask.rows]
-    size = torch.bincount(graph_id, minlength=batch.num_graphs).clamp(min=1)
-    return (error / size[graph_id].to(error.dtype)).sum(), float(batch.num_graphs)
-
-
-def _compared_rows(batch: Batch, mask: MaskedView, settings: Settings) -> Tensor | None:
+def _compared_rows(batch: Batch, mask: MaskedView, settings: LaGraphSettings) -> Tensor | None:
     if settings.invariance_on == "masked":
         return mask.rows
     return None if batch.counts is None else torch.nonzero(batch.counts)[:, 0]
+
+
+# Distances.
 
 
 def _at(rows: Tensor, index: Tensor | None) -> Tensor:
@@ -318,7 +308,8 @@ def _cross_entropy(output: Tensor, x: Tensor | SparseMatrix) -> Tensor:
     """- sum_f x_vf log softmax(output_v)_f of each row, [N]."""
     log_p = torch.log_softmax(output, dim=1)
     if isinstance(x, SparseMatrix):
-        return -log_p.new_zeros(x.shape[0]).index_add(0, x.row, log_p[x.row, x.col] * x.value)
+        picked = log_p[x.row, x.col] * x.value
+        return -log_p.new_zeros(x.shape[0]).index_add(0, x.row, picked)
     return -(x * log_p).sum(1)
 
 

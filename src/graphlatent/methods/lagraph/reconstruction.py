@@ -35,8 +35,8 @@ def gram_error(
     x: Tensor | SparseMatrix,
     *,
     row_weight: Tensor,
-    row_energy: Tensor,
-    column_sum: Tensor | None = None,
+    x_sq_norm: Tensor,
+    x_sum: Tensor | None = None,
 ) -> Tensor:
     """sum_v w_v ||W h_v + b - x_v||^2, a scalar, by the identity above.
 
@@ -46,10 +46,10 @@ def gram_error(
         bias: b, [F].
         x: features, [N, F], dense or sparse.
         row_weight: w, [N], or [] where all rows weigh the same; no gradient flows to it.
-        row_energy: ||x_v||^2, [N].
-        column_sum: sum_v x_v, [F], where it was made ahead; used where all rows weigh the same.
+        x_sq_norm: ||x_v||^2, [N].
+        x_sum: sum_v x_v, [F], where it is precomputed; used where all rows weigh the same.
     """
-    error: Tensor = _GramError.apply(hidden, weight, bias, x, row_weight, row_energy, column_sum)  # type: ignore[no-untyped-call]
+    error: Tensor = _GramError.apply(hidden, weight, bias, x, row_weight, x_sq_norm, x_sum)  # type: ignore[no-untyped-call]
     return error
 
 
@@ -76,16 +76,16 @@ class _GramError(torch.autograd.Function):
         bias: Tensor,
         x: Tensor | SparseMatrix,
         row_weight: Tensor,
-        row_energy: Tensor,
-        column_sum: Tensor | None,
+        x_sq_norm: Tensor,
+        x_sum: Tensor | None,
     ) -> Tensor:
         even = row_weight.ndim == 0  # then w = 1 below, and all is scaled at the end
         h = hidden.to(weight.dtype)
         weighted = h if even else h * row_weight[:, None]
         flipped = x.transpose if isinstance(x, SparseMatrix) else x.T
         cross = multiply(flipped, weighted)  # X^T diag(w) H, [F, H]
-        if even and column_sum is not None:
-            mean = column_sum
+        if even and x_sum is not None:
+            mean = x_sum
         else:
             # X^T w, [F]
             mean = multiply(flipped, (h.new_ones(h.shape[0]) if even else row_weight)[:, None])[
@@ -98,7 +98,7 @@ class _GramError(torch.autograd.Function):
         # The large terms are paired feature by feature before they are summed.
         error = (weight * (by_gram - 2 * cross)).sum(dtype=torch.float64)
         error += (bias * (by_total + weight @ total - mean)).sum(dtype=torch.float64)
-        error += (row_energy if even else row_energy * row_weight).sum(dtype=torch.float64)
+        error += (x_sq_norm if even else x_sq_norm * row_weight).sum(dtype=torch.float64)
         # W^T (W h + b - x)
         d_hidden = multiply(
             x, weight, base=torch.addmm(bias @ weight, h, weight.T @ weight), alpha=-1.0

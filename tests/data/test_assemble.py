@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphlatent.data.graph import RawGraph, assemble
+from graphlatent.data.assemble import assemble
+from graphlatent.data.graph import RawGraph
 from graphlatent.errors import GraphLatentWarning, InputError
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 

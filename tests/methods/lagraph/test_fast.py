@@ -1,4 +1,4 @@
-"""The fast way against the general one, where tests/test_objective.py (float64, against the
+"""The fast way against the general one, where test_objective.py (float64, against the
 reference) does not look.
 """
 
@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from cases import as_sparse, double_batch, double_model, generator, make_settings, random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
-from graphlatent.data.batches import with_constants
 from graphlatent.data.graph import GraphData
-from graphlatent.methods.lagraph.engine import choose_engine, compute
+from graphlatent.methods.base import combine
+from graphlatent.methods.lagraph.fast import choose_engine, compute_terms, shared_views
 from graphlatent.methods.lagraph.masking import draw_mask
-from graphlatent.methods.lagraph.objective import combine
+from graphlatent.methods.lagraph.method import LaGraph
+from graphlatent.methods.lagraph.precomputed import NOTHING, precompute
 from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO, blocked_error, gram_error
-from graphlatent.methods.lagraph.views import general, shared
-from graphlatent.training.loop import Training
+from graphlatent.methods.lagraph.views import general_views
 
 
 @settings(max_examples=60, deadline=None)
@@ -31,13 +31,13 @@ from graphlatent.training.loop import Training
     ratio=st.floats(0.01, 1.0),
     kind=st.sampled_from(["gcn", "gin"]),
     sparse=st.booleans(),
-    ahead=st.booleans(),
+    precomputed=st.booleans(),
     directed=st.booleans(),
     last_norm=st.booleans(),
     seed=st.integers(0, 9999),
 )
 def test_shared_views_are_the_general_ones(
-    sizes, depth, ratio, kind, sparse, ahead, directed, last_norm, seed
+    sizes, depth, ratio, kind, sparse, precomputed, directed, last_norm, seed
 ):
     graph = random_graph(sizes, seed=seed, weighted=True, one_hot=sparse)
     if directed:
@@ -54,10 +54,12 @@ def test_shared_views_are_the_general_ones(
     )
     model = double_model(chosen, 4, seed)
     batch = double_batch(graph, model)
-    batch = with_constants(batch) if ahead else batch
+    known = precompute(batch) if precomputed else NOTHING
     mask = draw_mask(batch, chosen, generator=generator(seed))
-    plain = general(model, batch, mask)
-    whole, rows = (shared(model, batch, mask, rows_only=r) for r in (False, True))
+    plain = general_views(model, batch, mask)
+    whole, rows = (
+        shared_views(model, batch, mask, rows_only=r, known=known) for r in (False, True)
+    )
     for a, b in zip(plain.plain + plain.masked, whole.plain + whole.masked, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
     if last_norm:  # its statistics need every row
@@ -84,7 +86,8 @@ def test_shared_views_are_the_general_ones(
     density=st.sampled_from([0.0, 0.1, 0.5]),
     ratio=st.sampled_from([0.01, 0.3, 1.0]),
     reduction=st.sampled_from(["sum", "mean"]),
-    ahead=st.booleans(),
+    precomputed=st.booleans(),
+    some_count=st.booleans(),
     seed=st.integers(0, 9999),
 )
 def test_loss_and_gradient_are_the_general_ones(
@@ -99,7 +102,8 @@ def test_loss_and_gradient_are_the_general_ones(
     density,
     ratio,
     reduction,
-    ahead,
+    precomputed,
+    some_count,
     seed,
 ):
     values = {
@@ -113,17 +117,20 @@ def test_loss_and_gradient_are_the_general_ones(
     graph = as_sparse(graph) if sparse else graph
     model = double_model(chosen, 4, seed)
     batch = double_batch(graph, model)
-    batch = with_constants(batch) if ahead else batch
+    if some_count:
+        counts = torch.rand(batch.num_nodes, generator=generator(seed)) < 0.6
+        batch = dataclasses.replace(batch, counts=counts)
+    known = precompute(batch) if precomputed else NOTHING
     mask = draw_mask(batch, chosen, generator=generator(seed))
     found = []
     for name in ("general", "auto"):
         engine = choose_engine(model, dataclasses.replace(chosen, engine=name))
-        total = combine(compute(model, batch, mask, chosen, engine), alpha=chosen.alpha).total
+        total = combine(compute_terms(model, batch, mask, chosen, engine, known)).total
         found.append(
             (total, torch.autograd.grad(total, list(model.parameters()), allow_unused=True))
         )
     torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-9, atol=1e-12)
-    scale = max(float(g.abs().max()) for g in found[0][1] if g is not None)
+    scale = max((float(g.abs().max()) for g in found[0][1] if g is not None), default=0.0)
     for one, other in zip(found[0][1], found[1][1], strict=True):
         one, other = (torch.zeros(()) if g is None else g for g in (one, other))
         torch.testing.assert_close(
@@ -139,7 +146,7 @@ def test_what_is_chosen():
     def chosen(level: str, **values: object) -> tuple[bool, bool, str]:
         wanted = make_settings(level, **values)
         engine = choose_engine(double_model(wanted, 4), wanted)
-        return engine.share, engine.rows_only, engine.how
+        return engine.share, engine.rows_only, engine.form
 
     assert chosen("node") == (True, True, "gram")
     assert chosen("node", engine="general") == (False, False, "output")
@@ -184,7 +191,7 @@ class TestReconstruction:
             error = ((hidden @ weight.T + bias - x).square().sum(1) * row_weight).sum()
         elif how == "gram":
             error = gram_error(
-                hidden, weight, bias, features, row_weight=row_weight, row_energy=x.square().sum(1)
+                hidden, weight, bias, features, row_weight=row_weight, x_sq_norm=x.square().sum(1)
             )
         else:
             error = blocked_error(hidden, weight, bias, features, row_weight=row_weight)
@@ -223,25 +230,22 @@ class TestReconstruction:
         )
 
 
-def test_training_changes_to_blocks_when_the_reconstruction_gets_very_good():
+def test_training_changes_to_blocks_when_the_reconstruction_gets_very_good(monkeypatch):
     x = torch.ones(30, 3)  # constant features are reconstructed almost exactly by the bias
     graph = dataclasses.replace(random_graph([30]), x=x)
     seen: list[str] = []
-    original = Training._guard
+    original = LaGraph.after_epoch
 
-    def spy(self: Training, well: bool) -> None:
-        original(self, well)
-        seen.append(self.engine.how)
+    def spy(self: LaGraph, values: dict[str, float]) -> bool:
+        changed = original(self, values)
+        seen.append(self.engine.form)
+        return changed
 
-    Training._guard = spy  # type: ignore[method-assign]
-    try:
-        fitted = NodeLaGraph(hidden_dim=8, epochs=300, lr=0.03, alpha=0.1, device="cpu").fit(graph)
-    finally:
-        Training._guard = original  # type: ignore[method-assign]
+    monkeypatch.setattr(LaGraph, "after_epoch", spy)
+    fitted = NodeLaGraph(hidden_dim=8, epochs=300, lr=0.03, alpha=0.1, device="cpu").fit(graph)
     assert seen[0] == "gram" and seen[-1] == "blocks"
-    assert (
-        fitted.history_.reconstruction[-1] < 0.03 * 3 and min(fitted.history_.reconstruction) >= 0
-    )
+    reconstruction = fitted.history_.terms["reconstruction"]
+    assert reconstruction[-1] < 0.03 * 3 and min(reconstruction) >= 0
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -285,7 +289,7 @@ def test_float32_gradients_agree():
     grads = []
     for name in ("general", "auto"):
         engine = choose_engine(model, dataclasses.replace(chosen, engine=name))
-        total = combine(compute(model, batch, mask, chosen, engine), alpha=2.0).total
+        total = combine(compute_terms(model, batch, mask, chosen, engine)).total
         grads.append(
             torch.cat([g.flatten() for g in torch.autograd.grad(total, list(model.parameters()))])
         )

@@ -1,0 +1,127 @@
+"""Arrays and feature matrices as users give them, checked and converted to float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphlatent.data.graph import RawGraph
+from graphlatent.errors import InputError
+from graphlatent.ops.sparse import SparseMatrix
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+def as_array(values: Any, *, name: str, what: str) -> Array:
+    """The values as a NumPy array. Raises `InputError` where they are not a regular array."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{name}: {what} must be a regular array of numbers. NumPy says: {error}"
+        ) from error
+
+
+def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
+    """The features of a graph, float32 [N, F], dense or sparse as they came.
+
+    Raises:
+        InputError: where they are not numbers, not finite, or not one row per node.
+    """
+    x = graph.x
+    if isinstance(x, Tensor) and x.layout != torch.strided and x.ndim == 2:
+        x = x.detach().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
+        x = SparseMatrix.from_coo(
+            x.indices()[0], x.indices()[1], x.values(), (x.shape[0], x.shape[1])
+        )
+    if isinstance(x, SparseMatrix):
+        features: Tensor | SparseMatrix = x.to("cpu", torch.float32)
+    elif hasattr(x, "tocsr"):
+        features = SparseMatrix.from_scipy(x)
+    else:
+        features = torch.from_numpy(numeric_array(x, name=graph.name, what="features"))
+        if features.ndim != 2:
+            raise InputError(
+                f"{graph.name}: features must be a 2-D array, (nodes, features). Got"
+                f" {features.ndim} dimension(s), shape {tuple(features.shape)}. For a single"
+                " feature per node pass x[:, None]."
+            )
+    if features.shape[0] != graph.num_nodes:
+        raise InputError(
+            f"{graph.name}: features must have one row per node. Got {features.shape[0]} rows for"
+            f" {graph.num_nodes} nodes."
+        )
+    if features.shape[1] == 0:
+        raise InputError(
+            f"{graph.name}: features have no columns. Leave them out to use node degrees as"
+            " features."
+        )
+    values = features.value if isinstance(features, SparseMatrix) else features
+    if not bool(torch.isfinite(values).all()):
+        raise InputError(_where_not_finite(features, graph.name))
+    return features
+
+
+def numeric_array(values: Any, *, name: str, what: str) -> Array:
+    """The values as a float32 array. Raises `InputError` where they are not numbers."""
+    if isinstance(values, Tensor) and values.is_floating_point():
+        # NumPy has no bfloat16
+        values = values.to_dense().to(torch.float32)
+    array = as_array(values, name=name, what=what)
+    if array.dtype.kind not in "biuf":
+        way_out = " Encode text columns, or pass a table." if what == "features" else ""
+        raise InputError(
+            f"{name}: {what} must be numbers. Got values of type {array.dtype}.{way_out}"
+        )
+    # What float32 cannot hold becomes infinite, and is refused as such
+    with np.errstate(over="ignore"):
+        # Arrays are copied: theirs may be read-only
+        convert = np.asarray if isinstance(values, Tensor) else np.array
+        return convert(array, dtype=np.float32, order="C")
+
+
+def _where_not_finite(x: Tensor | SparseMatrix, name: str) -> str:
+    if isinstance(x, SparseMatrix):
+        bad = ~torch.isfinite(x.value)
+        row, col = int(x.row[bad][0]), int(x.col[bad][0])
+        count, value = int(bad.sum()), float(x.value[bad][0])
+    else:
+        where = torch.nonzero(~torch.isfinite(x))
+        count, (row, col) = len(where), where[0].tolist()
+        value = float(x[row, col])
+    return (
+        f"{name}: features hold {count} value(s) that are NaN or infinite, the first ({value}) at"
+        f" row {row}, column {col}. Fill or drop them before fitting, for example with"
+        " numpy.nan_to_num."
+    )
+
+
+def stack_features(parts: Sequence[Tensor | SparseMatrix]) -> Tensor | SparseMatrix:
+    """The rows of all parts, dense where all are dense."""
+    dense = [part for part in parts if isinstance(part, Tensor)]
+    if len(dense) == len(parts):
+        return torch.cat(dense)
+    return _stack_sparse([p if isinstance(p, SparseMatrix) else _sparsified(p) for p in parts])
+
+
+def _sparsified(x: Tensor) -> SparseMatrix:
+    row, col = torch.nonzero(x, as_tuple=True)
+    return SparseMatrix.from_coo(row, col, x[row, col], (x.shape[0], x.shape[1]))
+
+
+def _stack_sparse(parts: Sequence[SparseMatrix]) -> SparseMatrix:
+    starts = np.concatenate([[0], np.cumsum([p.nnz for p in parts])])
+    crow = torch.cat(
+        [p.crow[:-1] + int(s) for p, s in zip(parts, starts, strict=False)]
+        + [torch.tensor([int(starts[-1])])]
+    )
+    shape = (sum(p.shape[0] for p in parts), parts[0].shape[1])
+    return SparseMatrix(
+        crow, torch.cat([p.col for p in parts]), torch.cat([p.value for p in parts]), shape
+    )

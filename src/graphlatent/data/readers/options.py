@@ -1,0 +1,153 @@
+"""Which columns of tables, or attributes of NetworkX and GraphML graphs, mean what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from graphlatent.errors import InputError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+# Names of columns that are seldom meant as features
+_LIKE_LABELS = ("label", "labels", "class", "target", "y")
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Which columns mean what.
+
+    Args:
+        source: column of the edge table with the id of the node an edge starts from.
+        target: column of the edge table with the id of the node an edge goes to.
+        weight: column of the edge table, or edge attribute, with the weights; None takes 'weight'
+            where there is one.
+        id: column of the node table with the nodes' ids.
+        graph: column, in both tables, that names the graph of an edge or a node; where it is in
+            neither, there is one graph. None: never look for it.
+        label: column of the node table, or node attribute, to keep as labels (`y`), or several;
+            never a feature.
+        features: columns of the node table, or node attributes, to use as features; None takes all
+            but ids, graphs, labels and those in `drop`.
+        drop: columns or attributes that are not features. Unlike those in `label` they need not be
+            there.
+    """
+
+    source: str = "source"
+    target: str = "target"
+    weight: str | None = None
+    id: str = "id"
+    graph: str | None = "graph"
+    label: str | tuple[str, ...] | None = None
+    features: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("features", "drop"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise InputError(
+                    f"The option '{name}' must be a list of column names. Got the text {value!r};"
+                    f" write [{value!r}]."
+                )
+            if value is not None:
+                object.__setattr__(self, name, tuple(value))
+        if self.label is not None and not isinstance(self.label, str):
+            object.__setattr__(self, "label", tuple(self.label) or None)
+        if self.source == self.target:
+            raise InputError(
+                "The options 'source' and 'target' must name two columns. Got"
+                f" {self.source!r} for both."
+            )
+        both = [name for name in self.labels if name in (self.features or ())]
+        if both:
+            raise InputError(
+                f"Column {both[0]!r} is a label and cannot be a feature too. Take it out of"
+                " 'features', or out of 'label'."
+            )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label columns, none, one or several."""
+        if self.label is None:
+            return ()
+        return (self.label,) if isinstance(self.label, str) else self.label
+
+    @property
+    def named_columns(self) -> list[str]:
+        """The options that ask for particular columns, for sources that have none to refuse."""
+        return [name for name in ("weight", "label", "features") if getattr(self, name) is not None]
+
+    def feature_names(self, columns: Iterable[str]) -> list[str]:
+        """The features among the columns that are there, or `features` where that was given."""
+        if self.features is not None:
+            return list(self.features)
+        return [name for name in columns if name not in (*self.labels, *self.drop)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The options as plain values that TOML and JSON can hold, without those that are None."""
+        values = {name: value for name, value in asdict(self).items() if value is not None}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TableOptions:
+        """The options that `to_dict` wrote; an option that is not there is None, or () for `drop`.
+
+        Raises:
+            InputError: where a key or a value is not what `to_dict` writes.
+        """
+        known = [field.name for field in fields(cls)]
+        wrong = [
+            key
+            for key, value in values.items()
+            if key not in known
+            or not _is_names(value, several=key in ("label", "features", "drop"))
+        ]
+        missing = [key for key in ("source", "target", "id") if key not in values]
+        if wrong or missing:
+            raise InputError(
+                f"Options of reading: {', '.join(map(repr, wrong or missing))} must be the name of"
+                " a column, or for 'label', 'features' and 'drop' a list of names."
+            )
+        return cls(**{**dict.fromkeys(known), "drop": (), **values})
+
+
+def label_hints(features: Iterable[str]) -> list[str]:
+    """For each column that nobody named as a feature and whose name is a label's: what to do."""
+    return [
+        f"column '{name}' is read as a feature, so embeddings will know it. If it is what you want"
+        " to predict, keep it out with the option 'label'; if it is a feature, say so with the"
+        " option 'features'."
+        for name in features
+        if name.lower() in _LIKE_LABELS
+    ]
+
+
+def unused_edge_columns(
+    columns: Iterable[str], *, where: str, kind: str = "columns"
+) -> dict[str, str]:
+    """A note for `RawGraph.notes` that names edge columns, or attributes, that are not used."""
+    named = ", ".join(repr(name) for name in columns)
+    if not named:
+        return {}
+    text = (
+        f"{where}: edge {kind} that are not used: {named}. Of edges only a weight is used; choose"
+        " it with the option 'weight'."
+    )
+    return {f"edge {kind} {named}": text}
+
+
+def stack_labels(columns: Sequence[Array]) -> Array | None:
+    """None, the labels of one column [N], or of several side by side [N, K]."""
+    if len(columns) < 2:
+        return columns[0] if columns else None
+    numeric = all(column.dtype.kind in "biuf" for column in columns)
+    return np.stack(columns if numeric else [c.astype(object) for c in columns], axis=1)
+
+
+def _is_names(value: object, *, several: bool) -> bool:
+    if several and isinstance(value, list | tuple):
+        return all(isinstance(each, str) for each in value)
+    return isinstance(value, str)

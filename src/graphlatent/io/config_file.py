@@ -1,0 +1,80 @@
+"""`config.toml` of a run folder: level, method, settings, and how the input was read."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphlatent._version import __version__
+from graphlatent.errors import ConfigError
+from graphlatent.io.atomic import write_text
+
+DEFAULT_METHOD = "lagraph"
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """What a configuration file says.
+
+    Args:
+        settings: by name.
+        level: 'node' or 'graph'; None where the file does not say.
+        method: name of a registered method.
+        reading: options of the reader, such as names of columns; empty where there are none.
+    """
+
+    settings: Mapping[str, Any]
+    level: str | None = None
+    method: str = DEFAULT_METHOD
+    reading: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write_config(path: Path, config: RunConfig) -> None:
+    """Write a configuration as the TOML that `read_config` and `train --config` read."""
+    lines = [f"# graphlatent {__version__}"]
+    lines += [f'level = "{config.level}"'] if config.level is not None else []
+    lines += [f'method = "{config.method}"']
+    for name, table in (("settings", config.settings), ("reading", config.reading)):
+        if table or name == "settings":
+            values = {key: value for key, value in table.items() if value is not None}
+            lines += ["", f"[{name}]", *(f"{k} = {json.dumps(v)}" for k, v in values.items())]
+    write_text(path, "\n".join(lines) + "\n")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file.
+
+    Raises:
+        ConfigError: where it cannot be read.
+    """
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        values: dict[str, Any] = toml.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
+    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+    return values
+
+
+def read_config(path: Path) -> RunConfig:
+    """The configuration in a TOML file; settings are in a table [settings] or at the top.
+
+    Raises:
+        ConfigError: where the file cannot be read, or has settings in both places.
+    """
+    values = read_toml(path)
+    level, method = values.pop("level", None), values.pop("method", DEFAULT_METHOD)
+    table, reading = values.pop("settings", {}), values.pop("reading", {})
+    if not isinstance(table, dict) or (table and values):
+        raise ConfigError(
+            f"{path} must hold its settings either all in a table [settings] or all at the top."
+        )
+    if not isinstance(reading, dict) or not isinstance(method, str):
+        raise ConfigError(f'{path} must hold a table [reading] and method = "NAME", if any.')
+    return RunConfig(table or values, level, method, reading)

@@ -1,0 +1,129 @@
+"""Deep Graph Infomax (`Velickovic et al. 2019 <https://arxiv.org/abs/1809.10341>`_).
+
+A discriminator learns to tell the nodes of the graph from those of a corrupted one, whose feature
+rows are permuted, by comparing each with a summary of the graph:
+
+    s = sigmoid(mean_i h_i),   D(h, s) = sigmoid(h^T W s)
+    L = - ( sum_i log D(h_i, s) + sum_j log(1 - D(h~_j, s)) ) / (N + M),   M = N
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from graphlatent.config import (
+    Epochs,
+    Float32Precision,
+    HiddenDim,
+    LearningRate,
+    NodeSettings,
+    NumLayers,
+    Patience,
+    Settings,
+)
+from graphlatent.data.batches import Batch
+from graphlatent.estimator import NodeEstimator
+from graphlatent.methods.base import Method, Term
+from graphlatent.methods.registry import register
+from graphlatent.nn.encoders import CustomEncoder, GNNEncoder, build_encoder
+from graphlatent.ops.feature_views import PermutedRows
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DGISettings(NodeSettings):
+    """Settings of `NodeDGI`; the paper's, with a smaller limit of epochs."""
+
+    hidden_dim: HiddenDim = 512
+    num_layers: NumLayers = 1
+    epochs: Epochs = 500
+    lr: LearningRate = 1e-3
+    patience: Patience = 20
+    precision: Float32Precision = "tf32"
+
+
+class DGIModel(nn.Module):
+    """The encoder and the discriminator's bilinear form W, [H, H]."""
+
+    def __init__(self, encoder: GNNEncoder | CustomEncoder, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.weight = nn.Parameter(torch.empty(encoder.out_dim, encoder.out_dim))
+        nn.init.xavier_uniform_(self.weight, generator=generator)
+
+
+class DGI(Method[DGISettings]):
+    """Deep Graph Infomax; with several graphs in a batch, each has its own summary."""
+
+    name: ClassVar[str] = "dgi"
+    term_names: ClassVar[tuple[str, ...]] = ("positive", "negative")
+
+    def build(self, in_dim: int, *, generator: torch.Generator) -> DGIModel:
+        """Encoder and discriminator, freshly initialised."""
+        encoder = build_encoder(self.settings, in_dim, generator=generator)
+        return DGIModel(encoder, generator=generator)
+
+    def encode(self, model: nn.Module, batch: Batch) -> list[Tensor]:
+        """The output of every encoder layer."""
+        return cast(DGIModel, model).encoder.layers(batch.x, batch.structure)
+
+    def step(
+        self, model: nn.Module, batch: Batch, *, generator: torch.Generator
+    ) -> dict[str, Term]:
+        """Corrupt the features, encode both graphs, and discriminate their nodes."""
+        device = batch.graph_id.device
+        key = torch.rand(batch.num_nodes, generator=generator, device=device)
+        return self.terms(cast(DGIModel, model), batch, torch.argsort(key))
+
+    def terms(self, model: DGIModel, batch: Batch, order: Tensor) -> dict[str, Term]:
+        """The two halves of the binary cross-entropy for a given permutation of rows, [N]."""
+        positive = self.encode(model, batch)[-1]
+        corrupted = PermutedRows(batch.x, order)
+        negative = model.encoder.layers(corrupted, batch.structure)[-1]
+        weight = positive.new_ones(batch.num_nodes) if batch.counts is None else batch.counts
+        weight = weight.to(positive.dtype)
+        summary = _summary(positive, weight, batch)
+        # W s of each node's own graph, [N, H].
+        direction = (summary @ model.weight.T)[batch.graph_id]
+        count = weight.sum()
+        # -log sigmoid(a) = softplus(-a), -log(1 - sigmoid(a)) = softplus(a).
+        told = functional.softplus(-(positive * direction).sum(1))
+        fooled = functional.softplus((negative * direction).sum(1))
+        return {
+            "positive": Term((told * weight).sum(), count, 0.5),
+            "negative": Term((fooled * weight).sum(), count, 0.5),
+        }
+
+    def chooses_feature_form(self, model: nn.Module) -> bool:
+        """True for the built-in encoders."""
+        return isinstance(model.encoder, GNNEncoder)
+
+    def can_capture(self, model: nn.Module) -> bool:
+        """True for the built-in encoders: all shapes are fixed."""
+        return isinstance(model.encoder, GNNEncoder)
+
+
+def _summary(hidden: Tensor, weight: Tensor, batch: Batch) -> Tensor:
+    """The sigmoid of the mean of each graph's counted rows, [B, H]."""
+    zeros = hidden.new_zeros(batch.num_graphs, hidden.shape[1])
+    total = zeros.index_add(0, batch.graph_id, hidden * weight[:, None])
+    size = zeros[:, 0].index_add(0, batch.graph_id, weight).clamp(min=1)
+    return torch.sigmoid(total / size[:, None])
+
+
+@register
+@dataclass(kw_only=True, repr=False, eq=False)
+class NodeDGI(DGISettings, NodeEstimator):
+    """Embeddings of nodes by `Deep Graph Infomax <https://arxiv.org/abs/1809.10341>`_.
+
+    >>> embeddings = NodeDGI().fit_transform((edge_index, x))                   # doctest: +SKIP
+
+    Arguments are listed by `graphlatent settings --method dgi`.
+    """
+
+    method: ClassVar[type[Method[Any]]] = DGI
+    settings_class: ClassVar[type[Settings]] = DGISettings

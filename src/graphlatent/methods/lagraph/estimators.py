@@ -1,0 +1,66 @@
+"""`NodeLaGraph` and `GraphLaGraph`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+
+from graphlatent.config import Settings
+from graphlatent.estimator import Array, Estimator, GraphEstimator, NodeEstimator
+from graphlatent.methods.base import Method
+from graphlatent.methods.lagraph.method import LaGraph
+from graphlatent.methods.lagraph.settings import GraphLaGraphSettings, NodeLaGraphSettings
+from graphlatent.methods.registry import register
+
+
+class _Reconstructs(Estimator):
+    """What both estimators of LaGraph add."""
+
+    def reconstruct(self, X: Any) -> Array:
+        """The predicted latent features of every node, D(E(A, X)).
+
+        Args:
+            X: one graph or several, as for `transform`.
+
+        Returns:
+            float32 [N, F]; logits after a 'ce-' objective.
+        """
+        batch = self._read_batch(X)
+        with torch.no_grad():
+            latent = cast(LaGraph, self.method_).reconstruct(self.model_, batch)
+        return latent.cpu().numpy().astype(np.float32, copy=False)
+
+
+@register
+@dataclass(kw_only=True, repr=False, eq=False)
+class NodeLaGraph(NodeLaGraphSettings, NodeEstimator, _Reconstructs):
+    """Embeddings of nodes by latent graph prediction.
+
+    This is Algorithm 1 of `LaGraph <https://arxiv.org/abs/2202.08333>`_.
+
+    >>> embeddings = NodeLaGraph(epochs=100).fit_transform((edge_index, x))     # doctest: +SKIP
+
+    Arguments are listed by `graphlatent settings --level node`.
+    """
+
+    method: ClassVar[type[Method[Any]]] = LaGraph
+    settings_class: ClassVar[type[Settings]] = NodeLaGraphSettings
+
+
+@register
+@dataclass(kw_only=True, repr=False, eq=False)
+class GraphLaGraph(GraphLaGraphSettings, GraphEstimator, _Reconstructs):
+    """Embeddings of whole graphs by latent graph prediction.
+
+    This is Algorithm 2 of `LaGraph <https://arxiv.org/abs/2202.08333>`_.
+
+    >>> embeddings = GraphLaGraph().fit_transform(list_of_graphs)               # doctest: +SKIP
+
+    Arguments are listed by `graphlatent settings --level graph`.
+    """
+
+    method: ClassVar[type[Method[Any]]] = LaGraph
+    settings_class: ClassVar[type[Settings]] = GraphLaGraphSettings

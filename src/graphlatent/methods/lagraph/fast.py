@@ -1,0 +1,221 @@
+"""The exact fast way: the masked view from the plain one, for the built-in encoders.
+
+It gives the numbers of views.general_views with far less work, from what the two views have in
+common (J: masked nodes, A: propagation matrix, W: a layer's weight, M: new features of J):
+
+- the features differ in the rows J only, so the first layer differs by `A[:, J] @ ((M - X_J) W)`;
+- where only the rows J of the masked view are compared, its last layer is needed on those rows
+  only: `(A[J, :] @ H') W`;
+- where all rows are compared, both views go through the layers together: side by side [N, 2 H] for
+  the product with A and for batch norm, one below the other [2 N, H] for the product with W, which
+  is the same memory.
+
+Users never choose; `engine="general"` is for checking. Tests hold both ways equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from graphlatent.config import GraphSettings
+from graphlatent.data.batches import Batch
+from graphlatent.methods.base import Term
+from graphlatent.methods.lagraph.masking import MaskedView
+from graphlatent.methods.lagraph.model import LaGraphModel
+from graphlatent.methods.lagraph.objective import ReconstructionForm, loss_terms
+from graphlatent.methods.lagraph.precomputed import NOTHING, Precomputed
+from graphlatent.methods.lagraph.settings import LaGraphSettings
+from graphlatent.methods.lagraph.views import Views, general_views
+from graphlatent.nn import fused
+from graphlatent.nn.decoders import MLPDecoder
+from graphlatent.nn.encoders import GCNLayer, GINLayer, GNNEncoder
+from graphlatent.nn.propagation import propagate
+from graphlatent.ops.fused import pick_columns, pick_rows
+from graphlatent.ops.kernels import usable
+from graphlatent.ops.masked import MaskedOperator
+from graphlatent.ops.sparse import SparseMatrix
+
+Layer: TypeAlias = GCNLayer | GINLayer
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Which exact way computes a step.
+
+    Args:
+        share: compute the masked view from the plain one.
+        rows_only: of the masked view's last layer, compute the masked rows only.
+        form: of the reconstruction term.
+        dtype: of the encoder's products and rows; None is the features' own type.
+    """
+
+    share: bool
+    rows_only: bool
+    form: ReconstructionForm
+    dtype: torch.dtype | None = None
+
+
+def choose_engine(model: LaGraphModel, settings: LaGraphSettings) -> Engine:
+    """The fastest exact way for this model and objective."""
+    if settings.engine == "general":
+        return Engine(share=False, rows_only=False, form="output")
+    decoder = model.decoder
+    linear_end = isinstance(decoder, MLPDecoder) and not decoder.relu_output
+    row_wise = isinstance(decoder, MLPDecoder) and len(decoder.norms) == 0
+    if settings.objective.endswith("-embed"):
+        rows_only = not isinstance(settings, GraphSettings) and settings.invariance_on == "masked"
+    else:
+        # The decoder's output on masked rows: batch norm in it needs all rows for its statistics.
+        masked_only = settings.invariance_on == "masked" or settings.objective == "denoise"
+        rows_only = row_wise and masked_only
+    share = isinstance(model.encoder, GNNEncoder) and not model.encoder.norm_first
+    squared = settings.objective in ("mse-embed", "mse-output")
+    low_precision = settings.precision == "bf16" and usable(next(model.parameters()))
+    return Engine(
+        share=share,
+        rows_only=share and rows_only,
+        form="gram" if squared and linear_end else "output",
+        dtype=torch.bfloat16 if low_precision else None,
+    )
+
+
+def compute_terms(
+    model: LaGraphModel,
+    batch: Batch,
+    mask: MaskedView,
+    settings: LaGraphSettings,
+    engine: Engine,
+    known: Precomputed = NOTHING,
+) -> dict[str, Term]:
+    """The terms of the loss, computed the way that `engine` says."""
+    if engine.share:
+        views = shared_views(
+            model, batch, mask, rows_only=engine.rows_only, dtype=engine.dtype, known=known
+        )
+    else:
+        views = general_views(model, batch, mask)
+    form = _cheaper_form(engine.form, batch, views.plain[-1].shape[1])
+    return loss_terms(model, batch, mask, views, settings, form=form, known=known)
+
+
+def _cheaper_form(form: ReconstructionForm, batch: Batch, hidden_dim: int) -> ReconstructionForm:
+    """Blocks instead of the Gram identity for dense features narrower than 2 H.
+
+    Multiplications of N rows, forward and backward: blocks 3 F H, Gram 2 F H + 2 H^2 (and, for
+    sparse features, 2 H per stored value).
+    """
+    narrow = isinstance(batch.x, Tensor) and batch.x.shape[1] < 2 * hidden_dim
+    return "blocks" if form == "gram" and narrow else form
+
+
+def shared_views(
+    model: LaGraphModel,
+    batch: Batch,
+    mask: MaskedView,
+    *,
+    rows_only: bool,
+    dtype: torch.dtype | None = None,
+    known: Precomputed = NOTHING,
+) -> Views:
+    """Both views, computed from what they share.
+
+    Args:
+        model: with a built-in encoder.
+        batch: features and propagation matrix.
+        mask: the masked rows J and their new features.
+        rows_only: of the masked view's last layer, only the rows J are needed.
+        dtype: of products and rows; None is the features' own type.
+        known: what is precomputed of the batch.
+    """
+    encoder = cast(GNNEncoder, model.encoder)
+    first = _first_layer(encoder, batch, mask, dtype or batch.x.dtype, known)
+    # A norm in the last layer needs all of its rows.
+    if not rows_only or len(encoder.convs) <= len(encoder.norms):
+        return _pair(encoder, *first, limit=known.limit)
+    return _masked_rows(encoder, mask, *first, limit=known.limit)
+
+
+def _first_layer(
+    encoder: GNNEncoder, batch: Batch, mask: MaskedView, dtype: torch.dtype, known: Precomputed
+) -> tuple[MaskedOperator, Tensor, Tensor]:
+    """What both views begin with.
+
+    Returns:
+        A's rows and columns J; the linear part of the plain view's first layer [N, H]; what masking
+        adds to it on J before propagation [R, H].
+    """
+    conv, matrix = cast(Layer, encoder.convs[0]), cast(SparseMatrix, batch.structure)
+    weight, bias = conv.weight.to(dtype), conv.bias.to(dtype)
+    if known.ax is None:
+        x = batch.x.to(dtype) if isinstance(batch.x, Tensor) else batch.x
+        z = propagate(matrix, x, weight, bias)
+    else:
+        # Columns of zeros in ax meet rows of zeros in the weight.
+        padding = known.ax.shape[1] - weight.shape[0]
+        padded = functional.pad(weight, (0, 0, 0, padding)) if padding else weight
+        z = torch.addmm(bias, known.ax.to(dtype), padded)
+    return MaskedOperator(matrix, mask.rows), z, _change(batch.x, mask, weight)
+
+
+def _masked_rows(
+    encoder: GNNEncoder,
+    mask: MaskedView,
+    operator: MaskedOperator,
+    z: Tensor,
+    change: Tensor,
+    *,
+    limit: Tensor | None,
+) -> Views:
+    """The plain view whole; of the masked view's last layer, the rows J."""
+    convs, last = [cast(Layer, conv) for conv in encoder.convs], len(encoder.convs) - 1
+    matrix = operator.matrix
+    plain = [fused.post_linear(encoder, 0, z, limit=limit)]
+    for i in range(1, last + 1):
+        linear = convs[i].linear_part(plain[-1], matrix)
+        plain.append(fused.post_linear(encoder, i, linear, limit=limit))
+    if last == 0:
+        rows = operator.scatter(change, z)[mask.rows]
+    else:
+        masked = fused.post_linear_masked(encoder, z, operator, change, limit=limit)
+        for i in range(1, last):
+            linear = convs[i].linear_part(masked, matrix)
+            masked = fused.post_linear(encoder, i, linear, limit=limit)
+        weight, bias = convs[last].weight.to(masked.dtype), convs[last].bias.to(masked.dtype)
+        rows = torch.addmm(bias, operator.gather(masked), weight)
+    plain[-1], plain_rows = pick_rows(plain[-1], mask.rows)
+    return Views(plain, [], plain_rows, fused.post_linear(encoder, last, rows))
+
+
+def _pair(
+    encoder: GNNEncoder,
+    operator: MaskedOperator,
+    z: Tensor,
+    change: Tensor,
+    *,
+    limit: Tensor | None,
+) -> Views:
+    """Both views whole, side by side."""
+    convs, matrix = [cast(Layer, conv) for conv in encoder.convs], operator.matrix
+    rows, width = z.shape
+    first = torch.cat([z, operator.scatter(change, z)], dim=1)
+    both = [fused.post_linear_pair(encoder, 0, first, limit=limit)]
+    for i in range(1, len(convs)):
+        propagated = matrix.matmul(both[-1]).view(2 * rows, width)
+        weight, bias = convs[i].weight.to(z.dtype), convs[i].bias.to(z.dtype)
+        linear = torch.addmm(bias, propagated, weight).view(rows, 2 * width)
+        both.append(fused.post_linear_pair(encoder, i, linear, limit=limit))
+    both[-1], last = pick_columns(both[-1], width)
+    plain = [*(layer[:, :width] for layer in both[:-1]), last]
+    return Views(plain, [layer[:, width:] for layer in both], both=both)
+
+
+def _change(x: Tensor | SparseMatrix, mask: MaskedView, weight: Tensor) -> Tensor:
+    """(M_J - X_J) W, [R, H]."""
+    if isinstance(x, Tensor):
+        return (mask.values - x[mask.rows]).to(weight.dtype) @ weight
+    return mask.values.to(weight.dtype) @ weight - MaskedOperator(x, mask.rows).gather(weight)

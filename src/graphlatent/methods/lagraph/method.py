@@ -1,0 +1,163 @@
+"""LaGraph as a method: mask, encode both views, reconstruct and compare (Algorithms 1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from graphlatent.config import GraphSettings, Level
+from graphlatent.data.batches import Batch, BatchSource, FullBatches, GraphBatches, NodeBatches
+from graphlatent.methods.base import Method, Term
+from graphlatent.methods.lagraph.fast import Engine, choose_engine, compute_terms
+from graphlatent.methods.lagraph.masking import draw_mask, mask_slots, num_masked
+from graphlatent.methods.lagraph.model import LaGraphModel, build_model
+from graphlatent.methods.lagraph.objective import check_features, mean_sq_norm
+from graphlatent.methods.lagraph.padded import PaddedBatch, PaddedBatches
+from graphlatent.methods.lagraph.precomputed import NOTHING, Precomputed, precompute, x_sq_norm
+from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO
+from graphlatent.methods.lagraph.settings import LaGraphSettings
+from graphlatent.ops.kernels import usable
+from graphlatent.ops.sparse import SparseMatrix
+
+
+class LaGraph(Method[LaGraphSettings]):
+    """Latent graph prediction (`Xie, Xu and Ji 2022 <https://arxiv.org/abs/2202.08333>`_)."""
+
+    name: ClassVar[str] = "lagraph"
+    term_names: ClassVar[tuple[str, ...]] = ("reconstruction", "invariance")
+
+    def __init__(self, settings: LaGraphSettings, *, level: Level) -> None:
+        super().__init__(settings, level=level)
+        self.engine: Engine | None = None
+        self.source: BatchSource | None = None
+        self.known: Precomputed = NOTHING
+        self.scale = 0.0
+
+    def build(self, in_dim: int, *, generator: torch.Generator) -> LaGraphModel:
+        """Encoder, decoder and readout, freshly initialised."""
+        return build_model(self.settings, in_dim=in_dim, generator=generator)
+
+    def check_features(self, x: Tensor | SparseMatrix) -> None:
+        """Raise an `InputError` where the objective cannot work on these features."""
+        check_features(x, self.settings)
+
+    def encode(self, model: nn.Module, batch: Batch) -> list[Tensor]:
+        """The output of every encoder layer on the plain graph."""
+        return cast(LaGraphModel, model).encode(batch.x, batch.structure)
+
+    def reconstruct(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The predicted latent features D(E(A, X)), [N, F]."""
+        lagraph = cast(LaGraphModel, model)
+        return lagraph.decode(self.encode(lagraph, batch)[-1], batch.structure)
+
+    def measure(self, model: nn.Module, batch: Batch) -> None:
+        """Run the encoder and, where it has batch norm too, the decoder."""
+        hidden = self.encode(model, batch)[-1]
+        lagraph = cast(LaGraphModel, model)
+        if len(lagraph.decoder.norms):
+            lagraph.decode(hidden, batch.structure)
+
+    def step(
+        self, model: nn.Module, batch: Batch, *, generator: torch.Generator
+    ) -> dict[str, Term]:
+        """Draw a mask, encode both views, and return the terms of the objective."""
+        lagraph = cast(LaGraphModel, model)
+        known = self._known(batch)
+        slots = known.mask_slots
+        mask = draw_mask(batch, self.settings, generator=generator, slots=slots)
+        engine = self._engine(lagraph)
+        return compute_terms(lagraph, batch, mask, self.settings, engine, known)
+
+    # The fast way.
+
+    def chooses_feature_form(self, model: nn.Module) -> bool:
+        """True where the masked view is computed from the plain one."""
+        return self._engine(cast(LaGraphModel, model)).share
+
+    def can_capture(self, model: nn.Module) -> bool:
+        """True where no shape depends on the mask and no row is decoded."""
+        engine = self._engine(cast(LaGraphModel, model))
+        return engine.share and engine.form != "output"
+
+    def begin(self, model: nn.Module, source: BatchSource) -> BatchSource:
+        """Precompute norms and products of the features; on a GPU, pad mini-batches of graphs."""
+        settings, everything = self.settings, source.everything
+        engine = self._engine(cast(LaGraphModel, model))
+        self.source = source
+        if settings.engine == "general":
+            return source
+        if isinstance(source, NodeBatches):
+            self.known = Precomputed(x_sq_norm=x_sq_norm(everything.x))
+        else:
+            self.known = precompute(everything, dtype=engine.dtype)
+        if engine.form != "output":
+            self.scale = mean_sq_norm(everything, settings, self.known)
+        if self.known.x_aligned is not None:
+            width = everything.x.shape[1]
+            everything = replace(everything, x=self.known.x_aligned[:, :width])
+        if isinstance(source, FullBatches):
+            slots = mask_slots(everything.graph_size, settings)
+            self.known = replace(self.known, mask_slots=slots)
+            self.source = FullBatches(everything, steps_per_epoch=source.steps_per_epoch)
+        elif isinstance(source, GraphBatches):
+            self.source = self._graph_source(everything, source, engine)
+        return self.source
+
+    def _graph_source(
+        self, everything: Batch, source: GraphBatches, engine: Engine
+    ) -> GraphBatches | PaddedBatches:
+        settings = self.settings
+        dense = isinstance(everything.x, Tensor) and engine.share
+        padded = dense and engine.form != "output" and settings.objective == "mse-embed"
+        if not padded or not usable(everything.graph_id):
+            return GraphBatches(everything, source.ptr, batch_size=source.batch_size)
+        ptr, rounding = source.ptr, str(settings.mask_rounding)
+        return PaddedBatches(
+            everything,
+            self.known,
+            ptr,
+            batch_size=source.batch_size,
+            num_masked=num_masked(torch.diff(ptr), ratio=settings.mask_ratio, rounding=rounding),
+            mask_ratio=settings.mask_ratio,
+        )
+
+    def _known(self, batch: Batch) -> Precomputed:
+        """What is precomputed of a batch of this run's source."""
+        if isinstance(batch, PaddedBatch):
+            return batch.known
+        if self.source is None or batch is self.source.everything:
+            return self.known
+        return self.known.rows(batch.node_id, whole_graphs=isinstance(self.settings, GraphSettings))
+
+    def _engine(self, model: LaGraphModel) -> Engine:
+        if self.engine is None:
+            self.engine = choose_engine(model, self.settings)
+        return self.engine
+
+    def after_epoch(self, values: Mapping[str, float]) -> bool:
+        """Guard the Gram identity.
+
+        Residuals are formed in blocks where it would subtract almost equal numbers, and by the
+        identity again where it would not.
+        """
+        well_reconstructed = values["reconstruction"] < SAFE_RATIO * self.scale
+        return self._set_form("blocks" if well_reconstructed else "gram")
+
+    def state(self) -> dict[str, Any]:
+        """The form of the reconstruction term, which `after_epoch` may have changed."""
+        return {} if self.engine is None else {"form": self.engine.form}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go back to the form that `state` named."""
+        self._set_form("blocks" if state.get("form") == "blocks" else "gram")
+
+    def _set_form(self, form: str) -> bool:
+        """Change between 'gram' and 'blocks', where one of them is used; True where it changed."""
+        if self.engine is None or self.engine.form in ("output", form):
+            return False
+        self.engine = replace(self.engine, form="blocks" if form == "blocks" else "gram")
+        return True

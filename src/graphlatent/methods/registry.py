@@ -1,0 +1,64 @@
+"""The registered methods: estimator classes by name and level."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+from torch import nn
+
+from graphlatent.errors import ConfigError
+from graphlatent.estimator import Estimator
+from graphlatent.io.runfolder import RunFolder
+
+_ESTIMATORS: dict[tuple[str, str], type[Estimator]] = {}
+
+
+AnyEstimator = TypeVar("AnyEstimator", bound=type[Estimator])
+
+
+def register(estimator: AnyEstimator) -> AnyEstimator:
+    """Make an estimator class known by its method's name and its level (a class decorator).
+
+    `graphlatent train --method NAME`, `graphlatent settings --method NAME`, loading a run folder
+    and the bench find it then.
+    """
+    _ESTIMATORS[estimator.method.name, estimator.level] = estimator
+    return estimator
+
+
+def estimator_class(name: str, level: str) -> type[Estimator]:
+    """The estimator class of a registered method at a level, 'node' or 'graph'.
+
+    Raises:
+        ConfigError: where there is none; the message names those that there are.
+    """
+    found = _ESTIMATORS.get((name, level))
+    if found is None:
+        known = ", ".join(f"'{method}'" for method in method_names(level))
+        other = [lv for (method, lv) in _ESTIMATORS if method == name]
+        why = f"it embeds {other[0]}s only" if other else "it is not registered"
+        raise ConfigError(
+            f"There is no method '{name}' at {level} level: {why}. Methods at this level: {known}."
+        )
+    return found
+
+
+def method_names(level: str) -> list[str]:
+    """The names of the methods registered at a level, sorted."""
+    return sorted(name for name, registered in _ESTIMATORS if registered == level)
+
+
+def load_estimator(
+    folder: str | Path, *, encoder: nn.Module | None = None, device: str | None = None
+) -> Estimator:
+    """The fitted estimator in a run folder, of whatever method and level it is.
+
+    Args:
+        folder: a finished run, or what `save` wrote.
+        encoder: as in `Estimator.load`.
+        device: as in `Estimator.load`.
+    """
+    config = RunFolder(folder).read_config()
+    found = estimator_class(config.method, str(config.level))
+    return found.load(folder, encoder=encoder, device=device)

@@ -1,0 +1,102 @@
+"""Changed views of a feature matrix that multiply exactly without being formed.
+
+Each is a `FeatureView` (ops/sparse.py), so any built-in encoder takes it in the place of features.
+Legend: N rows, F features, R replaced rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from graphlatent.ops.sparse import SparseMatrix, matmul, to_dense
+
+
+@dataclass(frozen=True, eq=False)
+class PatchedRows:
+    """Sparse features of which some rows are replaced by dense ones.
+
+    Args:
+        base: the unchanged features [N, F].
+        index: the replaced rows, int64 [R].
+        values: their new values, [R, F].
+    """
+
+    base: SparseMatrix
+    index: Tensor
+    values: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+        return self.base.shape
+
+    def matmul(self, dense: Tensor) -> Tensor:
+        """`self @ dense`, [N, H]; the replaced rows take no part in the product with the base."""
+        return self.base.matmul(dense).index_copy(0, self.index, self.values @ dense)
+
+    def to_dense(self) -> Tensor:
+        """The dense matrix, [N, F]."""
+        return self.base.to_dense().index_copy(0, self.index, self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class PermutedRows:
+    """Features whose rows are permuted: row i is row `order[i]` of the base.
+
+    Args:
+        base: the unchanged features [N, F].
+        order: a permutation, int64 [N].
+    """
+
+    base: Tensor | SparseMatrix
+    order: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+        return (self.base.shape[0], self.base.shape[1])
+
+    def matmul(self, dense: Tensor) -> Tensor:
+        """`self @ dense`, [N, H]: rows are permuted after the product."""
+        return matmul(self.base, dense).index_select(0, self.order)
+
+    def to_dense(self) -> Tensor:
+        """The dense matrix, [N, F]."""
+        return to_dense(self.base).index_select(0, self.order)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedColumns:
+    """Features of which some columns are 0 in every row.
+
+    Args:
+        base: the unchanged features [N, F].
+        keep: 1 for a column that stays, 0 for one that is masked, float [F].
+    """
+
+    base: Tensor | SparseMatrix
+    keep: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+        return (self.base.shape[0], self.base.shape[1])
+
+    def matmul(self, dense: Tensor) -> Tensor:
+        """`self @ dense`, [N, H]: the mask moves to the rows of `dense`."""
+        return matmul(self.base, dense * self.keep[:, None])
+
+    def to_dense(self) -> Tensor:
+        """The dense matrix, [N, F]."""
+        return to_dense(self.base) * self.keep
+
+
+def replace_rows(x: Tensor | SparseMatrix, index: Tensor, values: Tensor) -> Tensor | PatchedRows:
+    """`x` with the rows `index` [R] replaced by `values` [R, F]; sparse features stay sparse
+    elsewhere.
+    """
+    if isinstance(x, Tensor):
+        return x.index_copy(0, index, values)
+    return PatchedRows(x, index, values)

@@ -1,0 +1,111 @@
+"""Which columns are features and which are labels, in every format that has columns."""
+
+from __future__ import annotations
+
+import json
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+from graphlatent import read_graphs
+from graphlatent.data.readers.options import TableOptions, stack_labels
+from graphlatent.errors import InputError
+
+COLUMNS = {"age": [3, 4, 5], "churned": [0, 1, 0], "plan": ["a", "b", "a"]}
+
+
+@pytest.fixture(params=["tables", "csv", "networkx", "graphml"])
+def read(request, tmp_path):
+    """A function that reads a graph of three nodes with the attributes `COLUMNS`."""
+    edges = pd.DataFrame({"source": [0, 1, 1, 2], "target": [1, 0, 2, 1]})
+    nodes = pd.DataFrame({"id": range(3), **COLUMNS})
+    graph = nx.path_graph(3)
+    for name, values in COLUMNS.items():
+        nx.set_node_attributes(graph, dict(enumerate(values)), name)
+    if request.param == "tables":
+        return lambda **options: read_graphs(edges, nodes=nodes, **options)
+    if request.param == "networkx":
+        return lambda **options: read_graphs(graph, **options)
+    if request.param == "graphml":
+        nx.write_graphml_xml(graph, tmp_path / "g.graphml")
+        return lambda **options: read_graphs(tmp_path / "g.graphml", **options)
+    edges.to_csv(tmp_path / "e.csv", index=False)
+    nodes.to_csv(tmp_path / "n.csv", index=False)
+    return lambda **options: read_graphs(tmp_path / "e.csv", nodes=tmp_path / "n.csv", **options)
+
+
+def test_labels_are_no_features(read):
+    whole = read()
+    assert sorted(whole.columns) == ["age", "churned", "plan"] and whole.y is None
+    one = read(label="churned")
+    assert sorted(one.columns) == ["age", "plan"] and one.y.tolist() == [0, 1, 0]
+    for several in (["churned", "plan"], ("churned", "plan")):
+        graph = read(label=several)
+        assert sorted(graph.columns) == ["age"]
+        assert graph.y.tolist() == [[0, "a"], [1, "b"], [0, "a"]]
+    assert read(label=["age", "churned"]).y.tolist() == [[3, 0], [4, 1], [5, 0]]
+    chosen = read(label="plan", node_attributes=["age"])
+    assert sorted(chosen.columns) == ["age"] and chosen.y.tolist() == ["a", "b", "a"]
+    again = read(options=TableOptions(label="churned"), label="plan")
+    assert sorted(again.columns) == ["age", "churned"]
+
+
+def test_a_label_must_be_there_and_what_is_dropped_need_not(read):
+    with pytest.raises(InputError, match=r"no (column|attribute) 'churn'"):
+        read(label=["age", "churn"])
+    dropped = read(options=TableOptions(drop=("churned", "nowhere")))
+    assert sorted(dropped.columns) == ["age", "plan"] and dropped.y is None
+
+
+def test_options_that_contradict_themselves():
+    with pytest.raises(
+        InputError, match=r"'source' and 'target' must name two columns. Got 'a' for both"
+    ):
+        TableOptions(source="a", target="a")
+    for name in ("features", "drop"):
+        with pytest.raises(
+            InputError,
+            match=rf"'{name}' must be a list of column names. Got the text 'ab'; write \['ab'\]",
+        ):
+            TableOptions(**{name: "ab"})
+    for label in ("a", ["b", "a"]):
+        with pytest.raises(InputError, match="Column 'a' is a label and cannot be a feature too"):
+            TableOptions(label=label, features=("a",))
+    assert TableOptions(features=["a"]).features == ("a",)
+    assert TableOptions(label=[]).labels == ()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        TableOptions(),
+        TableOptions(graph=None, weight="w", label="y"),
+        TableOptions(source="a", target="b", id="c", label=("y", "z"), features=(), drop=("d",)),
+    ],
+)
+def test_plain_values_there_and_back(options):
+    assert TableOptions.from_dict(json.loads(json.dumps(options.to_dict()))) == options
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"label": 5}, "'label'"),
+        ({"features": [1]}, "'features'"),
+        ({"source": ["a"]}, "'source'"),
+        ({"new": "a"}, "'new'"),
+    ],
+)
+def test_values_that_are_no_options(change, wrong):
+    with pytest.raises(InputError, match=rf"{wrong} must be the name of a column"):
+        TableOptions.from_dict({**TableOptions().to_dict(), **change})
+    with pytest.raises(InputError, match=r"'target', 'id' must be the name of a column"):
+        TableOptions.from_dict({"source": "a"})
+
+
+def test_labels_side_by_side():
+    assert stack_labels([]) is None
+    assert stack_labels([np.array([1, 2])]).tolist() == [1, 2]
+    assert stack_labels([np.array([1, 2]), np.array([True, False])]).dtype == np.int64
