@@ -25,8 +25,9 @@ from torch import Tensor
 
 from graphlatent.errors import GraphLatentWarning, InputError, bad_argument
 from graphlatent.probes.design import PREPROCESSING, Preprocessing
-from graphlatent.probes.neighbours import RowMatrix, float64_rows, nearest_rows
+from graphlatent.probes.neighbours import float64_rows, nearest_rows
 from graphlatent.probes.results import ScoresBySeed
+from graphlatent.representations import RowMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Method: TypeAlias = Literal["kmeans", "spectral"]

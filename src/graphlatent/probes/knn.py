@@ -21,13 +21,13 @@ from graphlatent.probes.neighbours import (
     DISTANCES,
     SCALINGS,
     Distance,
-    RowMatrix,
     Scaling,
     float64_rows,
     nearest_rows,
 )
 from graphlatent.probes.protocol import Answer, Protocol, Visible
 from graphlatent.probes.results import Choice, ProbeResult
+from graphlatent.representations import RowMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

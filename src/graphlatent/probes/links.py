@@ -26,10 +26,11 @@ from graphlatent.probes.edge_splits import (
     hold_out_edges,
     sample_pairs,
 )
-from graphlatent.probes.neighbours import RowMatrix, float64_rows
+from graphlatent.probes.neighbours import float64_rows
 from graphlatent.probes.results import Choice
 from graphlatent.probes.solver.losses import Sigmoid
 from graphlatent.probes.solver.newton import minimize
+from graphlatent.representations import RowMatrix
 
 __all__ = ["LinkPairs", "LinkResult", "LinkSplit", "hold_out_edges", "link_probe"]
 

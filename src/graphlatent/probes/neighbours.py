@@ -22,9 +22,9 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes.design import checked_matrix
+from graphlatent.representations import RowMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
-RowMatrix: TypeAlias = Array | sp.csr_matrix
 Distance: TypeAlias = Literal["euclidean", "cosine"]
 Scaling: TypeAlias = Literal["none", "standard"]
 
