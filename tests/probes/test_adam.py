@@ -133,12 +133,12 @@ def test_candidates_do_not_see_each_other():
 # --- splits do not see each other ---
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 999), num_classes=st.integers(2, 9))
 def test_several_splits_are_each_alone(seed, num_classes):
     """Also where classes are so many that splits of a few rows miss different ones."""
     rows, labels = blobs(num_rows=60, num_classes=num_classes, seed=seed)
-    splits = halves(60, num_splits=5, train=0.2, seed=seed)
+    splits = halves(60, num_splits=3, train=0.2, seed=seed)
     assert_same(
         answers(rows, labels, splits, seed=seed),
         [answers(rows, labels, [split], seed=seed)[0] for split in splits],

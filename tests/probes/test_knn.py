@@ -107,7 +107,7 @@ def test_answers_are_scikit_learns(k):
     )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 6), st.sampled_from(EVERYTHING), st.booleans())
 # Equal distances that fall on both sides of a rounding step
 @example(seed=570, k=1, which=("euclidean", "standard"), sparse=False)

@@ -21,7 +21,7 @@ from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.results import Choice
 
-L2_GRID, PREPROCESSING = (1e-4, 1e-2, 1e-1), ("none", "row", "standard")
+L2_GRID, PREPROCESSING = (1e-3, 1e-1), ("none", "row", "standard")
 
 
 def blobs(num_rows=120, num_columns=6, num_classes=3, *, noise=1.5, seed=0):
@@ -102,14 +102,14 @@ def test_a_probe_by_hand():
 
 @pytest.mark.parametrize("case", ["one", "several", "refitted", "wide", "table"])
 def test_whole_probe_is_the_slow_rewrite(case):
-    rows, labels = blobs(num_rows=240, num_classes=4, num_columns=90 if case == "wide" else 6)
+    rows, labels = blobs(num_rows=160, num_classes=4, num_columns=60 if case == "wide" else 6)
     representations = {"": rows}
     if case == "several":
         noise = np.random.default_rng(1).normal(size=rows.shape)
-        representations = {"first": rows + 0.3 * noise, "second": rows, "third": np.tanh(rows)}
+        representations = {"first": rows + 0.3 * noise, "second": rows}
     if case == "table":
         labels = np.column_stack([labels == 0, labels > 1, rows[:, 0] > 0.5]).astype(int)
-    splits = random_splits(240, num_splits=3, train_ratio=0.3, val_ratio=0.3)
+    splits = random_splits(160, num_splits=3, train_ratio=0.3, val_ratio=0.3)
     result = linear_probe(
         representations if case == "several" else rows,
         labels,
@@ -167,7 +167,8 @@ def test_a_table_of_labels_has_micro_f1_and_accuracy_beside_it():
 def test_forms_of_the_same_input(change):
     rows, labels = blobs()
     splits = random_splits(120, num_splits=2, train_ratio=0.4, val_ratio=0.3)
-    expected = linear_probe(rows, labels, splits=splits, preprocessing=("none", "standard"))
+    quick = {"splits": splits, "preprocessing": ("none", "standard"), "l2": (1e-4, 1e-2)}
+    expected = linear_probe(rows, labels, **quick)
     changed = {
         "sparse": (sp.coo_matrix(rows), labels),
         "sparse matrix": (
@@ -182,7 +183,7 @@ def test_forms_of_the_same_input(change):
         "shifted": (rows + 1e3, labels),
         "named": ({"": rows}, labels),
     }[change]
-    assert linear_probe(*changed, splits=splits, preprocessing=("none", "standard")) == expected
+    assert linear_probe(*changed, **quick) == expected
 
 
 def test_nothing_that_came_in_is_changed():
@@ -196,7 +197,7 @@ def test_nothing_that_came_in_is_changed():
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 1000))
 def test_order_of_rows_and_columns_does_not_matter(seed):
     rows, labels = blobs(num_rows=60, num_columns=4, seed=seed)

@@ -71,7 +71,7 @@ def answers_of(monkeypatch):
                     labels,
                     kernel=kernel,
                     num_folds=len(splits),
-                    inner_folds=3,
+                    inner_folds=2,
                     C=(0.1, 10.0),
                     **QUICK,
                 )

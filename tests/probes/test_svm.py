@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.svm import SVC, LinearSVC
 
@@ -19,14 +17,16 @@ from graphlatent.probes.results import Choice
 from graphlatent.probes.svm import folds_protocol, folds_splits, inner_splits, svm_probe
 
 PREPROCESSING = ("none", "row", "standard")
-L2_GRID, C_GRID = (1e-3, 1e-2, 1e-1), (0.1, 1.0, 10.0)
+L2_GRID, C_GRID = (1e-3, 1e-1), (0.1, 10.0)
 SMALL = {
     "num_folds": 3,
-    "inner_folds": 3,
+    "inner_folds": 2,
     "l2": L2_GRID,
     "C": C_GRID,
     "preprocessing": PREPROCESSING,
 }
+
+QUICK = {**SMALL, "num_folds": 2, "preprocessing": ("none", "standard")}
 
 
 def blobs(num_rows=90, num_columns=5, num_classes=3, *, noise=1.5, seed=0):
@@ -78,7 +78,7 @@ def slow_probe(machine, representations, labels, *, grid, seed=0):
     protocol = folds_protocol(labels, num_folds=3, seed=seed)
     found = []
     for part, folds in zip(
-        protocol.visible(), inner_splits(protocol.visible(), inner_folds=3, seed=seed), strict=True
+        protocol.visible(), inner_splits(protocol.visible(), inner_folds=2, seed=seed), strict=True
     ):
         scores = {}
         for name, rows in representations.items():
@@ -110,14 +110,11 @@ def slow_probe(machine, representations, labels, *, grid, seed=0):
 def test_rows_that_say_everything_and_nothing():
     labels = np.arange(40) % 2
     for kernel in ("linear", "rbf"):
-        assert (
-            svm_probe(
-                2.0 * labels[:, None], labels, kernel=kernel, num_folds=4, inner_folds=2
-            ).scores
-            == (1.0,) * 4
-        )
-        constant = svm_probe(np.ones((40, 3)), labels, kernel=kernel, num_folds=4, inner_folds=2)
-        assert constant.scores == (0.5,) * 4  # folds are stratified, and one class is answered
+        perfect = svm_probe(2.0 * labels[:, None], labels, kernel=kernel, **QUICK)
+        assert perfect.scores == (1.0,) * 2
+        # Folds are stratified, and one class is predicted
+        constant = svm_probe(np.ones((40, 3)), labels, kernel=kernel, **QUICK)
+        assert constant.scores == (0.5,) * 2
 
 
 def test_a_circle_needs_the_rbf_kernel():
@@ -140,7 +137,7 @@ def test_linear_probe_of_folds_is_the_slow_rewrite(classes):
     assert list(zip(result.choices, result.scores, strict=True)) == expected
     assert (
         result.selection
-        == "Per outer fold, the preprocessing and strength with the highest mean accuracy over 3"
+        == "Per outer fold, the preprocessing and strength with the highest mean accuracy over 2"
         " stratified shuffled inner folds of its training part; among equals the one named"
         " first, then the stronger penalty. Then fitted on the whole training part. The test"
         " fold's labels are read once."
@@ -230,11 +227,10 @@ def test_inner_folds_are_of_the_training_part_alone():
     assert not np.array_equal(alike[0][0].test, alike[1][0].test)  # drawn anew for every outer fold
 
 
-@settings(max_examples=5, deadline=None)
-@given(st.integers(0, 1000), st.sampled_from(["linear", "rbf"]))
-def test_order_of_columns_and_scale_change_nothing(seed, kernel):
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_order_of_columns_and_scale_change_nothing(kernel):
     rows, labels = blobs(num_rows=45)
-    columns = np.random.default_rng(seed).permutation(5)
+    columns = np.random.default_rng(0).permutation(5)
     plain, moved = (
         svm_probe(x, labels, kernel=kernel, **SMALL) for x in (rows, 1e4 * rows[:, columns])
     )

@@ -45,6 +45,8 @@ def hinge_by_newton(x, sign, l2):
         ) > here + 1e-4 * size * (gradient @ step):
             size /= 2
         w = w + size * step
+        if size * np.abs(step).max() < 1e-12 * np.abs(w).max():
+            break
     return w
 
 
