@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from cases import as_sparse, random_graph
-from graphlatent import GraphLaGraph, NodeLaGraph
+from graphlatent import GraphLaGraph, NodeBGRL, NodeDGI, NodeLaGraph
 from graphlatent.data.synthetic import latent_graph
+from graphlatent.training import stepper
 from graphlatent.training.loop import Training
 from graphlatent.training.peak_memory import PeakMemory
 
@@ -76,6 +77,27 @@ def test_captured_steps_are_the_same_steps(kind, values, monkeypatch):
         run(capture, monkeypatch, node_graph(kind), **values) for capture in (True, False)
     )
     np.testing.assert_allclose(captured, plain, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "weighted"])
+@pytest.mark.parametrize("cls", [NodeDGI, NodeBGRL])
+def test_captured_steps_of_other_methods_are_the_same_steps(cls, kind, monkeypatch):
+    values = {"cls": cls, "precision": "fp32", "patience": None}
+    captured, plain = (
+        run(capture, monkeypatch, node_graph(kind), **values) for capture in (True, False)
+    )
+    np.testing.assert_allclose(captured, plain, rtol=1e-3)
+
+
+@pytest.mark.parametrize("cls", [NodeDGI, NodeBGRL])
+def test_steps_of_other_methods_are_captured(cls, monkeypatch):
+    replays = []
+    original = stepper._Captured.__call__
+    monkeypatch.setattr(
+        stepper._Captured, "__call__", lambda self, i: (replays.append(1), original(self, i))[1]
+    )
+    curve(node_graph("sparse"), cls, epochs=10, patience=None)
+    assert len(replays) == 8
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,9 @@ Patience: TypeAlias = Annotated[
 ]
 
 
+RowNormalize: TypeAlias = Annotated[
+    bool, Doc("divide the features of each node by the sum of their absolute values")
+]
 Float32Precision: TypeAlias = Annotated[
     Literal["fp32", "tf32"], Doc("products on a GPU: full float32, or TF32; on a CPU always fp32")
 ]
@@ -116,8 +119,9 @@ class Settings:
         int, Range(1), Doc("graphs without features: one-hot degree, counted up to this")
     ] = 128
     standardize: Annotated[
-        bool, Doc("numeric table columns to mean 0, variance 1, fixed at fit time")
+        bool, Doc("numeric table columns, unless only 0 and 1, to mean 0, variance 1 at fit time")
     ] = True
+    row_normalize: RowNormalize = False
     symmetrize: Annotated[bool, Doc("read every edge in both directions")] = True
     device: Annotated[
         str, Doc("'auto' (a GPU where there is one), 'cpu', 'cuda', 'cuda:1' ...")

@@ -42,6 +42,7 @@ from graphlatent.io.runfolder import RunFolder, versions
 from graphlatent.methods.base import Method
 from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
+from graphlatent.ops.sparse import row_normalized
 from graphlatent.training.loop import Hooks, Training, seeded
 from graphlatent.training.progress import training_bar
 from graphlatent.training.setup import set_up
@@ -143,7 +144,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
     def embed(self, X: Any) -> Embeddings:
         """Embeddings with their ids: `.to_pandas()`, `.to_arrow()`, `.save("file.parquet")`."""
         self._check_fitted()
-        graph = encode_features(self.features_, self._read(X, self.settings_))
+        graph = self._read(X, self.settings_)
+        graph = self._encoded(graph, self.features_, self.settings_)
         return self._named(self._embed(self._batch(graph)).cpu().numpy(), graph)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
@@ -316,7 +318,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
     def _read_batch(self, X: Any) -> Batch:
         """Graphs in any form as one batch, features encoded as at fit time."""
         self._check_fitted()
-        return self._batch(encode_features(self.features_, self._read(X, self.settings_)))
+        graph = self._read(X, self.settings_)
+        return self._batch(self._encoded(graph, self.features_, self.settings_))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
@@ -334,7 +337,16 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
     def _prepare(self, X: Any, settings: Settings) -> tuple[GraphData, FeatureSpec]:
         graph = self._read(X, settings)
         spec = fit_features(graph, degree_cap=settings.degree_cap, standardize=settings.standardize)
-        return encode_features(spec, graph), spec
+        return self._encoded(graph, spec, settings), spec
+
+    @staticmethod
+    def _encoded(graph: GraphData, spec: FeatureSpec, settings: Settings) -> GraphData:
+        """The graph with the features that the encoder is given."""
+        graph = encode_features(spec, graph)
+        assert graph.x is not None
+        if settings.row_normalize:
+            graph = dataclasses.replace(graph, x=row_normalized(graph.x))
+        return graph
 
     def _begin_or_resume(
         self, run: RunFolder, training: Training, spec: FeatureSpec, graph: GraphData

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphlatent.ops.feature_views import PatchedRows, replace_rows
-from graphlatent.ops.sparse import SparseMatrix, matmul, take_rows, to_dense
+from graphlatent.ops.sparse import SparseMatrix, matmul, row_normalized, take_rows, to_dense
 
 
 def random_sparse(rows, cols, density=0.4, seed=0):
@@ -153,3 +153,11 @@ def test_helpers_treat_both_kinds_alike(sparse):
     replaced = replace_rows(x, index, torch.zeros(2, 3, dtype=torch.float64))
     assert to_dense(replaced)[index].abs().sum() == 0
     assert torch.equal(to_dense(x), dense)  # the input is untouched
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_row_normalized(sparse):
+    dense = torch.tensor([[1.0, -3.0], [0.0, 0.0], [0.0, 5.0]])
+    matrix = SparseMatrix.from_scipy(sp.csr_matrix(dense.numpy()))
+    found = to_dense(row_normalized(matrix if sparse else dense))
+    assert found.tolist() == [[0.25, -0.75], [0.0, 0.0], [0.0, 1.0]]

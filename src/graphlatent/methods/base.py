@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from graphlatent.config import Level, Settings
 from graphlatent.data.batches import Batch, BatchSource, EdgeList, Structure
+from graphlatent.nn.encoders import GNNEncoder
 from graphlatent.ops.sparse import SparseMatrix
 
 
@@ -105,6 +106,8 @@ class Method(ABC, Generic[AnySettings]):
     """What the method is called on the command line and in recipes."""
     term_names: ClassVar[tuple[str, ...]]
     """The terms that `step` returns, in this order."""
+    fixed_shapes: ClassVar[bool] = False
+    """No tensor's shape in `step` depends on values, and nothing makes the host wait for a GPU."""
 
     def __init__(self, settings: AnySettings, *, level: Level) -> None:
         self.settings, self.level = settings, level
@@ -123,11 +126,14 @@ class Method(ABC, Generic[AnySettings]):
             generator: source of all randomness, on the batch's device.
         """
 
-    @abstractmethod
+    # What most methods leave as it is.
+
     def encode(self, model: nn.Module, batch: Batch) -> list[Tensor]:
         """The output of every encoder layer, each [N, H]: what an embedding is read from."""
-
-    # What most methods leave as it is.
+        layers: list[Tensor] = model.encoder.layers(  # type: ignore[union-attr, operator]
+            batch.x, batch.structure
+        )
+        return layers
 
     def after_step(self, model: nn.Module) -> None:
         """Update what the optimizer does not, such as a moving average. Part of a captured step."""
@@ -149,11 +155,11 @@ class Method(ABC, Generic[AnySettings]):
 
     def chooses_feature_form(self, model: nn.Module) -> bool:
         """Whether features may be turned dense or sparse, whichever multiplies faster."""
-        return False
+        return isinstance(model.encoder, GNNEncoder)
 
     def can_capture(self, model: nn.Module) -> bool:
-        """Whether a step on a GPU may be captured as a CUDA graph: no shape depends on values."""
-        return False
+        """Whether a step on a GPU may be captured as a CUDA graph."""
+        return self.fixed_shapes and isinstance(model.encoder, GNNEncoder)
 
     def after_epoch(self, values: Mapping[str, float]) -> bool:
         """Look at an epoch's mean terms; True where later steps are computed in another way.

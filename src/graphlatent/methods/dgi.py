@@ -16,16 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from graphlatent.config import (
-    Epochs,
-    Float32Precision,
-    HiddenDim,
-    LearningRate,
-    NodeSettings,
-    NumLayers,
-    Patience,
-    Settings,
-)
+from graphlatent import config
+from graphlatent.config import NodeSettings
 from graphlatent.data.batches import Batch
 from graphlatent.estimator import NodeEstimator
 from graphlatent.methods.base import Method, Term
@@ -38,12 +30,13 @@ from graphlatent.ops.feature_views import PermutedRows
 class DGISettings(NodeSettings):
     """Settings of `NodeDGI`; the paper's, with a smaller limit of epochs."""
 
-    hidden_dim: HiddenDim = 512
-    num_layers: NumLayers = 1
-    epochs: Epochs = 500
-    lr: LearningRate = 1e-3
-    patience: Patience = 20
-    precision: Float32Precision = "tf32"
+    hidden_dim: config.HiddenDim = 512
+    num_layers: config.NumLayers = 1
+    epochs: config.Epochs = 500
+    lr: config.LearningRate = 1e-3
+    patience: config.Patience = 20
+    row_normalize: config.RowNormalize = True
+    precision: config.Float32Precision = "tf32"
 
 
 class DGIModel(nn.Module):
@@ -61,15 +54,12 @@ class DGI(Method[DGISettings]):
 
     name: ClassVar[str] = "dgi"
     term_names: ClassVar[tuple[str, ...]] = ("positive", "negative")
+    fixed_shapes: ClassVar[bool] = True
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> DGIModel:
         """Encoder and discriminator, freshly initialised."""
         encoder = build_encoder(self.settings, in_dim, generator=generator)
         return DGIModel(encoder, generator=generator)
-
-    def encode(self, model: nn.Module, batch: Batch) -> list[Tensor]:
-        """The output of every encoder layer."""
-        return cast(DGIModel, model).encoder.layers(batch.x, batch.structure)
 
     def step(
         self, model: nn.Module, batch: Batch, *, generator: torch.Generator
@@ -98,14 +88,6 @@ class DGI(Method[DGISettings]):
             "negative": Term((fooled * weight).sum(), count, 0.5),
         }
 
-    def chooses_feature_form(self, model: nn.Module) -> bool:
-        """True for the built-in encoders."""
-        return isinstance(model.encoder, GNNEncoder)
-
-    def can_capture(self, model: nn.Module) -> bool:
-        """True for the built-in encoders: all shapes are fixed."""
-        return isinstance(model.encoder, GNNEncoder)
-
 
 def _summary(hidden: Tensor, weight: Tensor, batch: Batch) -> Tensor:
     """The sigmoid of the mean of each graph's counted rows, [B, H]."""
@@ -126,4 +108,4 @@ class NodeDGI(DGISettings, NodeEstimator):
     """
 
     method: ClassVar[type[Method[Any]]] = DGI
-    settings_class: ClassVar[type[Settings]] = DGISettings
+    settings_class: ClassVar[type[config.Settings]] = DGISettings

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +14,6 @@ from graphlatent.estimator import Estimator
 from graphlatent.io.runfolder import RunFolder
 
 _ESTIMATORS: dict[tuple[str, str], type[Estimator]] = {}
-
 
 AnyEstimator = TypeVar("AnyEstimator", bound=type[Estimator])
 
@@ -33,6 +34,8 @@ def estimator_class(name: str, level: str) -> type[Estimator]:
     Raises:
         ConfigError: where there is none; the message names those that there are.
     """
+    if (name, level) not in _ESTIMATORS:
+        _import_plugins()
     found = _ESTIMATORS.get((name, level))
     if found is None:
         known = ", ".join(f"'{method}'" for method in method_names(level))
@@ -42,6 +45,13 @@ def estimator_class(name: str, level: str) -> type[Estimator]:
             f"There is no method '{name}' at {level} level: {why}. Methods at this level: {known}."
         )
     return found
+
+
+@cache
+def _import_plugins() -> None:
+    """Import the modules that installed packages announce as methods, which registers them."""
+    for plugin in entry_points(group="graphlatent.methods"):
+        plugin.load()
 
 
 def method_names(level: str) -> list[str]:

@@ -14,7 +14,7 @@ from graphlatent.nn.norm import BatchNorm
 from graphlatent.ops.sparse import SparseMatrix
 
 
-def _linear(in_dim: int, out_dim: int) -> nn.Linear:
+def linear(in_dim: int, out_dim: int) -> nn.Linear:
     """A linear layer left uninitialised: torch's own start would draw from the global generator."""
     layer: nn.Linear = skip_init(nn.Linear, in_dim, out_dim, dtype=torch.float32)  # type: ignore[no-untyped-call]
     return layer
@@ -43,7 +43,7 @@ class MLPDecoder(nn.Module):
     ) -> None:
         super().__init__()
         widths = [in_dim] * num_layers + [out_dim]
-        self.linears = nn.ModuleList(_linear(a, b) for a, b in pairwise(widths))
+        self.linears = nn.ModuleList(linear(a, b) for a, b in pairwise(widths))
         self.norms = nn.ModuleList(BatchNorm(in_dim) for _ in range(num_layers - 1))
         self.relu_output = relu_output
         initialise(self, generator)

@@ -322,3 +322,17 @@ def take_rows(x: Tensor | SparseMatrix, index: Tensor) -> Tensor | SparseMatrix:
 def dense_rows(x: Tensor | SparseMatrix, start: int, stop: int) -> Tensor:
     """The rows from `start` to `stop` of `x`, dense, [stop - start, F]."""
     return x[start:stop] if isinstance(x, Tensor) else x.dense_rows(start, stop)
+
+
+def row_normalized(x: Tensor | SparseMatrix) -> Tensor | SparseMatrix:
+    """`x` with each row divided by the sum of its absolute values; rows of zeros stay."""
+    if isinstance(x, Tensor):
+        return x / _one_for_zero(x.abs().sum(1, keepdim=True))
+    row = x.row
+    total = torch.zeros(x.shape[0], dtype=x.dtype, device=x.device)
+    total = _one_for_zero(total.index_add(0, row, x.value.abs()))
+    return SparseMatrix(x.crow, x.col, x.value / total[row], x.shape)
+
+
+def _one_for_zero(total: Tensor) -> Tensor:
+    return torch.where(total > 0, total, torch.ones_like(total))

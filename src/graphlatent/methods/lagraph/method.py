@@ -45,10 +45,6 @@ class LaGraph(Method[LaGraphSettings]):
         """Raise an `InputError` where the objective cannot work on these features."""
         check_features(x, self.settings)
 
-    def encode(self, model: nn.Module, batch: Batch) -> list[Tensor]:
-        """The output of every encoder layer on the plain graph."""
-        return cast(LaGraphModel, model).encode(batch.x, batch.structure)
-
     def reconstruct(self, model: nn.Module, batch: Batch) -> Tensor:
         """The predicted latent features D(E(A, X)), [N, F]."""
         lagraph = cast(LaGraphModel, model)
