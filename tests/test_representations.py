@@ -191,20 +191,28 @@ def test_input_is_not_changed_and_isolated_nodes_keep_their_features():
 def with_columns() -> GraphData:
     """A path of six nodes whose features are columns: one to standardise, one of 0 and 1."""
     raw = RawGraph(np.array([np.arange(5), np.arange(1, 6)]), 6, directed=False)
-    columns = {"size": np.arange(6.0), "flag": np.array([0, 1, 0, 0, 1, 1])}
+    columns = {"size": np.arange(1.0, 7.0), "flag": np.array([0, 1, 0, 0, 1, 1])}
     return replace(assemble([raw]), columns=columns)
 
 
+@pytest.mark.parametrize("row_normalize", [True, False])
 @pytest.mark.parametrize("standardize", [True, False])
-def test_baselines_see_the_features_of_the_estimator(standardize):
+def test_baselines_see_the_features_of_the_estimator(standardize, row_normalize):
     graph = with_columns()
     estimator = NodeLaGraph(
-        epochs=1, hidden_dim=4, standardize=standardize, random_state=3, progress=False
+        epochs=1,
+        hidden_dim=4,
+        standardize=standardize,
+        row_normalize=row_normalize,
+        random_state=3,
+        progress=False,
     )
     rows = {name: each.rows(graph, estimator) for name, each in REPRESENTATIONS.items()}
     assert not hasattr(estimator, "model_")
     fitted = type(estimator)(**estimator.get_params()).fit(graph)
     encoded = encode_features(fitted.features_, graph)
+    if row_normalize:
+        encoded = encoded.with_features(encoded.x / encoded.x.abs().sum(1, keepdim=True))
     untrained = type(estimator)(**{**estimator.get_params(), "epochs": 0}).fit(graph)
     expected = {
         "raw": raw_features(encoded, level="node"),
@@ -214,10 +222,10 @@ def test_baselines_see_the_features_of_the_estimator(standardize):
     }
     assert list(rows) == list(expected)
     for name, values in expected.items():
-        np.testing.assert_array_equal(rows[name], values)
-        np.testing.assert_array_equal(REPRESENTATIONS[name].rows(graph, fitted), values)
-    size = rows["raw"][:, 0]
-    assert (abs(size.mean()) < 1e-6) == standardize
+        np.testing.assert_allclose(rows[name], values, rtol=1e-6)
+        np.testing.assert_allclose(REPRESENTATIONS[name].rows(graph, fitted), values, rtol=1e-6)
+    if not row_normalize:
+        assert (abs(rows["raw"][:, 0].mean()) < 1e-6) == standardize
 
 
 def test_what_training_may_see():

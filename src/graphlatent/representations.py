@@ -16,14 +16,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from graphlatent.config import Level
+from graphlatent.config import Level, Settings
 from graphlatent.data.batches import EdgeList
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.estimator import Estimator
 from graphlatent.nn.propagation import gcn_matrix
-from graphlatent.ops.sparse import SparseMatrix
+from graphlatent.ops.sparse import SparseMatrix, row_normalized
 
 Array: TypeAlias = np.ndarray[Any, Any]
 RowMatrix: TypeAlias = Array | sp.csr_matrix
@@ -116,22 +116,33 @@ def propagated_features(
     return _node_hops(adjacency, x, hops=hops, concat=concat)
 
 
-def _encoded(graph: GraphData, estimator: Estimator, train_graph: GraphData) -> GraphData:
-    """The graph with the features that the estimator's encoder gets."""
+def encoder_input(graph: GraphData, estimator: Estimator, train_graph: GraphData) -> GraphData:
+    """The graph with the features that the estimator's encoder is given.
+
+    Args:
+        graph: with features, columns or neither; nodes without features get their degrees.
+        estimator: fitted, or not; then its encoding is fitted on `train_graph`.
+        train_graph: what the encoding may see.
+    """
+    settings: Settings = estimator
     if hasattr(estimator, "features_"):
-        return encode_features(estimator.features_, graph)
-    spec = fit_features(
-        train_graph, degree_cap=estimator.degree_cap, standardize=estimator.standardize
-    )
-    return encode_features(spec, graph)
+        settings, spec = estimator.settings_, estimator.features_
+    else:
+        spec = fit_features(
+            train_graph, degree_cap=settings.degree_cap, standardize=settings.standardize
+        )
+    encoded = encode_features(spec, graph)
+    assert encoded.x is not None
+    return encoded.with_features(row_normalized(encoded.x)) if settings.row_normalize else encoded
 
 
 def _raw(graph: GraphData, estimator: Estimator, train_graph: GraphData) -> RowMatrix:
-    return raw_features(_encoded(graph, estimator, train_graph), level=estimator.level)
+    return raw_features(encoder_input(graph, estimator, train_graph), level=estimator.level)
 
 
 def _propagated(graph: GraphData, estimator: Estimator, train_graph: GraphData) -> RowMatrix:
-    return propagated_features(_encoded(graph, estimator, train_graph), level=estimator.level)
+    encoded = encoder_input(graph, estimator, train_graph)
+    return propagated_features(encoded, level=estimator.level)
 
 
 def _random_init(graph: GraphData, estimator: Estimator, train_graph: GraphData) -> RowMatrix:
