@@ -48,10 +48,10 @@ from threadpoolctl import threadpool_limits
 
 from graphlatent import GraphLaGraph, NodeLaGraph, load_dataset
 from graphlatent.data.splits import fold_splits, random_splits
-from graphlatent.probes.linear import STRENGTHS, linear_probe
+from graphlatent.probes.linear import L2_GRID, linear_probe
 from graphlatent.probes.metrics import accuracy
 from graphlatent.probes.neighbours import nearest_rows
-from graphlatent.probes.svm import INNER_FOLDS, SVM_STRENGTHS, svm_probe
+from graphlatent.probes.svm import INNER_FOLDS, SVM_L2_GRID, svm_probe
 
 
 def svm_by_scikit_learn(rows: Any, labels: Any) -> float:
@@ -62,11 +62,11 @@ def svm_by_scikit_learn(rows: Any, labels: Any) -> float:
     grid = [
         {
             "scale": [StandardScaler(with_std=False)],
-            "svm__C": [1 / (num * l2 * power) for l2 in SVM_STRENGTHS],
+            "svm__C": [1 / (num * l2 * power) for l2 in SVM_L2_GRID],
         },
         {
             "scale": [StandardScaler()],
-            "svm__C": [1 / (num * l2 * rows.shape[1]) for l2 in SVM_STRENGTHS],
+            "svm__C": [1 / (num * l2 * rows.shape[1]) for l2 in SVM_L2_GRID],
         },
     ]
     inner, outer = (
@@ -88,7 +88,7 @@ def logistic_by_scikit_learn(rows: Any, labels: Any, splits: Any) -> float:
         for scaled in (rows, normalize(rows), standard):
             centred = scaled - scaled[split.train].mean(0)
             x = centred / np.sqrt((centred[split.train] ** 2).sum(1).mean())
-            for l2 in sorted(STRENGTHS, reverse=True):
+            for l2 in sorted(L2_GRID, reverse=True):
                 # With this solver and tolerance the objective is within 1e-6 of its minimum
                 model = LogisticRegression(
                     C=1 / (num * l2), solver="newton-cg", tol=1e-6, max_iter=10_000

@@ -17,7 +17,7 @@ from graphlatent.data.splits import Split, random_splits
 from graphlatent.errors import InputError
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes import adam
-from graphlatent.probes.adam import adam_answers
+from graphlatent.probes.adam import adam_predictions
 from graphlatent.probes.protocol import Protocol
 from graphlatent.probes.results import Choice
 
@@ -41,7 +41,7 @@ def halves(num_rows, *, num_splits=3, train=0.3, seed=0):
 
 
 def answers(rows, labels, splits, **how):
-    return adam_answers({"it": rows}, Protocol(labels, splits), **{**HOW, **how})["it"]
+    return adam_predictions({"it": rows}, Protocol(labels, splits), **{**HOW, **how})["it"]
 
 
 def slow_probe(rows, labels, split, *, epochs, weight_decay, lr=0.01, seed=0):
@@ -124,10 +124,10 @@ def test_rows_are_taken_as_they_are_in_any_form():
 def test_candidates_do_not_see_each_other():
     rows, labels = blobs()
     protocol = Protocol(labels, halves(240))
-    both = adam_answers({"a": rows, "b": -rows[:, :3]}, protocol, **HOW)
+    both = adam_predictions({"a": rows, "b": -rows[:, :3]}, protocol, **HOW)
     assert list(both) == ["a", "b"] and not protocol.opened
     for name, alone in (("a", rows), ("b", -rows[:, :3])):
-        assert_same(both[name], adam_answers({name: alone}, protocol, **HOW)[name])
+        assert_same(both[name], adam_predictions({name: alone}, protocol, **HOW)[name])
 
 
 # --- splits do not see each other ---
@@ -228,7 +228,7 @@ def test_a_table_of_labels_is_fitted_cell_by_cell():
     table = np.eye(4, dtype=np.int64)[labels]
     table[::7] = 0  # rows without a label
     split = halves(240)[0]
-    (answer,) = adam_answers(
+    (answer,) = adam_predictions(
         {"": rows},
         Protocol(table, [split], metric="micro-F1"),
         epochs=30,

@@ -8,20 +8,17 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.svm import LinearSVC
 
 import graphlatent.probes.design as design
 import graphlatent.probes.fitting as fitting
 import graphlatent.probes.targets as targets
-from graphlatent.ops.sparse import SparseMatrix
-from graphlatent.probes.design import Design, checked_matrix, unit_rows
+from fitting_cases import PREPROCESSING, case, matrix_of, prepared
 from graphlatent.probes.fitting import (
     Fit,
     PreprocessedMatrix,
@@ -30,46 +27,6 @@ from graphlatent.probes.fitting import (
     predictions,
 )
 from graphlatent.probes.metrics import METRICS
-
-PREPROCESSING = ("none", "row", "standard")
-
-
-def case(kind, *, num_classes=3, num_rows=900):
-    rng = np.random.default_rng(3)
-    labels = np.arange(num_rows) % num_classes
-    width = {"wide": 70, "copies": 70}.get(kind, 6)
-    rows = (
-        2 + rng.normal(size=(num_classes, width))[labels] + 1.5 * rng.normal(size=(num_rows, width))
-    )
-    rows = rows * rng.uniform(0.2, 3, size=width)
-    if kind == "rank":
-        rows = rows[:, :3] @ rng.normal(size=(3, 12))
-    if kind == "copies":
-        rows[:40] = np.repeat(rows[:10], 4, axis=0)
-        labels[:40] = np.repeat(labels[:10], 4)
-    if kind == "constant":
-        rows[:, 2] = 7.0
-        rows[:50, 4] = 3.0  # constant in the first fits only
-    if kind == "sparse":
-        rows = rows * (rng.random(rows.shape) < 0.5)
-    return (rows.astype(np.float32) if kind == "float32" else rows), labels
-
-
-def matrix_of(rows, *, sparse=False):
-    return PreprocessedMatrix(checked_matrix(sp.csr_matrix(rows) if sparse else rows), "cpu")
-
-
-def prepared(rows, train, preprocessing):
-    """What `Design` promises, in plain NumPy and scikit-learn."""
-    rows = np.asarray(rows, dtype=np.float64)
-    if preprocessing == "row":
-        rows = normalize(rows)
-    if preprocessing == "standard":
-        rows = StandardScaler().fit(rows[train]).transform(rows)
-    rows = rows - rows[train].mean(0)
-    constant = rows[train].std(0) < 1e-12
-    rows[:, constant] = 0.0
-    return rows / np.sqrt((rows[train] ** 2).sum(1).mean())
 
 
 def reference(classifier, x, y, l2):
@@ -81,88 +38,6 @@ def reference(classifier, x, y, l2):
         C = 2 * C if len(np.unique(y)) == 2 else C
         return LogisticRegression(C=C, solver="newton-cg", tol=1e-9, max_iter=10_000).fit(x, y)
     return LinearSVC(C=C, dual=False, intercept_scaling=100.0, tol=1e-9, max_iter=100_000).fit(x, y)
-
-
-# --- prepared rows ---
-
-
-def test_prepared_rows_by_hand():
-    table = torch.tensor(
-        [[0.0, 5.0, 1.0], [2.0, 5.0, 7.0], [100.0, 9.0, 100.0]], dtype=torch.float64
-    )
-    plain, standard = (
-        Design.of(table, [np.array([0, 1])], preprocessing)
-        for preprocessing in ("none", "standard")
-    )
-    # columns less their means: -1, 0, -3 and 1, 0, 3, squared norm 10; divided by their deviations:
-    # -1, 0, -1 and 1, 0, 1, squared norm 2
-    np.testing.assert_allclose(plain.basis[0][0] * 10**0.5, [[-1, 0, -3], [1, 0, 3]])
-    np.testing.assert_allclose(standard.basis[0][0] * 2**0.5, [[-1, 0, -1], [1, 0, 1]])
-    assert plain.rows.weight.tolist() == [[0.5, 0.5]]
-    np.testing.assert_allclose(plain.shift[0], [1, 5, 4])
-    np.testing.assert_allclose(
-        unit_rows(torch.tensor([[3.0, 4.0], [0.0, 0.0]])), [[0.6, 0.8], [0.0, 0.0]]
-    )
-
-
-@pytest.mark.parametrize("preprocessing", PREPROCESSING)
-@pytest.mark.parametrize("kind", ["narrow", "constant", "sparse"])
-def test_prepared_rows_are_scikit_learns(kind, preprocessing):
-    rows, _ = case(kind)
-    index = [np.arange(0, 60, 2), np.arange(17), np.arange(200, 290)]
-    found = Design.of(
-        matrix_of(rows, sparse=kind == "sparse").under(preprocessing), index, preprocessing
-    )
-    assert found.basis is None
-    for f, train in enumerate(index):
-        n = len(train)
-        values = found.rows.values[f].numpy()
-        np.testing.assert_allclose(
-            values[:n, :-1], prepared(rows, train, preprocessing)[train], atol=1e-12
-        )
-        assert (values[:n, -1] == 1).all()
-        np.testing.assert_allclose(found.rows.weight[f], (np.arange(90) < n) / n)
-        assert not values[n:].any()  # rows that only fill up
-        assert (values[:n, :-1] ** 2).sum(1).mean() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("preprocessing", PREPROCESSING)
-@pytest.mark.parametrize("kind", ["narrow", "wide", "copies", "sparse"])
-def test_classifiers_of_prepared_rows_and_of_the_table_agree(kind, preprocessing):
-    rows, _ = case(kind)
-    index = [np.arange(40), np.arange(100, 123)]
-    table = matrix_of(rows, sparse=kind == "sparse").under(preprocessing)
-    found = Design.of(table, index, preprocessing)
-    weights = torch.randn(
-        2,
-        3,
-        found.rows.values.shape[2],
-        generator=torch.Generator().manual_seed(0),
-        dtype=torch.float64,
-    )
-    # The minimum lies in the span of the rows; what fills up is not in it
-    if found.basis is not None:
-        weights[:, :, :-1] = (
-            weights[:, :, :40] @ found.rows.values[:, :, :-1] * (found.rows.weight > 0)[:, None]
-        )
-    inside = found.rows.logits(weights[:, None])[:, 0].mT
-    for f, logits in enumerate(found.to_models(weights).logits(table, index)):
-        torch.testing.assert_close(logits, inside[f, : len(index[f])], atol=1e-4, rtol=1e-4)
-
-
-def test_rows_outside_a_fit_do_not_reach_it():
-    rows, _ = case("narrow")
-    changed = rows.copy()
-    changed[50:] = 1e6 * changed[50:] + 3
-    before, after = (
-        Design.of(torch.from_numpy(x), [np.arange(50)], "standard") for x in (rows, changed)
-    )
-    for a, b in (
-        (before.rows.values, after.rows.values),
-        (before.shift, after.shift),
-        (before.scale, after.scale),
-    ):
-        assert torch.equal(a, b)
 
 
 # --- answers against scikit-learn, one fit at a time ---
@@ -385,19 +260,3 @@ def test_nothing_that_came_in_is_changed():
         )
     assert torch.equal(table, torch.from_numpy(rows)) and np.array_equal(labels, before)
     assert np.array_equal(fit.train, np.arange(40))
-
-
-def test_sparse_tables_stay_sparse():
-    table = SparseMatrix.from_scipy(sp.csr_matrix([[3.0, 4.0], [0.0, 0.0]]))
-    matrix = PreprocessedMatrix(table, "cpu")
-    unit = matrix.under("row")
-    assert isinstance(unit, SparseMatrix) and unit is matrix.under("row")  # made once
-    np.testing.assert_allclose(unit.to_scipy().toarray(), [[0.6, 0.8], [0.0, 0.0]])
-    assert matrix.under("none") is matrix.under("standard")
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_short_rows_have_unit_length_too(sparse):
-    rows = np.array([[3.0, 4.0], [0.0, 0.0], [1.0, 0.0]]) * 1e-20
-    found = unit_rows(checked_matrix(sp.csr_matrix(rows) if sparse else rows))
-    np.testing.assert_allclose(found.to_dense(), [[0.6, 0.8], [0.0, 0.0], [1.0, 0.0]])

@@ -14,7 +14,7 @@ from sklearn.svm import SVC, LinearSVC
 import graphlatent.probes.rbf as rbf
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.probes.results import Choice
-from graphlatent.probes.svm import folds_protocol, folds_splits, inner_splits, svm_probe
+from graphlatent.probes.svm import inner_splits, outer_fold_protocol, outer_fold_splits, svm_probe
 
 PREPROCESSING = ("none", "row", "standard")
 L2_GRID, C_GRID = (1e-3, 1e-1), (0.1, 10.0)
@@ -75,7 +75,7 @@ def rbf_machine(rows, labels, train, answer, preprocessing, cost, *, outer):
 def slow_probe(machine, representations, labels, *, grid, seed=0):
     """Choice and accuracy of every outer fold, one fit after the other."""
     name_of = "strength" if machine is linear_machine else "C"
-    protocol = folds_protocol(labels, num_folds=3, seed=seed)
+    protocol = outer_fold_protocol(labels, num_folds=3, seed=seed)
     found = []
     for part, folds in zip(
         protocol.visible(), inner_splits(protocol.visible(), inner_folds=2, seed=seed), strict=True
@@ -199,7 +199,7 @@ def test_gamma_by_hand():
 
 def test_outer_folds_test_every_row_once_and_train_on_all_others():
     labels = blobs()[1]
-    splits = folds_splits(torch.from_numpy(labels), num_folds=4, seed=3)
+    splits = outer_fold_splits(torch.from_numpy(labels), num_folds=4, seed=3)
     assert np.sort(np.concatenate([s.test for s in splits])).tolist() == list(range(90))
     for split in splits:
         assert len(split.val) == 0
@@ -208,13 +208,13 @@ def test_outer_folds_test_every_row_once_and_train_on_all_others():
         )
     assert any(
         not np.array_equal(a.test, b.test)
-        for a, b in zip(splits, folds_splits(labels, num_folds=4, seed=4), strict=True)
+        for a, b in zip(splits, outer_fold_splits(labels, num_folds=4, seed=4), strict=True)
     )
 
 
 def test_inner_folds_are_of_the_training_part_alone():
     labels = blobs()[1]
-    parts = folds_protocol(labels, num_folds=4).visible()
+    parts = outer_fold_protocol(labels, num_folds=4).visible()
     inner = inner_splits(parts, inner_folds=3, seed=0)
     for part, folds in zip(parts, inner, strict=True):
         held = np.concatenate([part.train[fold.test] for fold in folds])
@@ -223,7 +223,9 @@ def test_inner_folds_are_of_the_training_part_alone():
             [np.bincount(part.train_labels[fold.test], minlength=3) for fold in folds]
         )
         assert (np.ptp(counts, axis=0) <= 1).all()  # stratified
-    alike = inner_splits(folds_protocol(np.zeros(40), num_folds=4).visible(), inner_folds=3, seed=0)
+    alike = inner_splits(
+        outer_fold_protocol(np.zeros(40), num_folds=4).visible(), inner_folds=3, seed=0
+    )
     assert not np.array_equal(alike[0][0].test, alike[1][0].test)  # drawn anew for every outer fold
 
 

@@ -18,14 +18,14 @@ from torch import Tensor
 
 from graphlatent.probes.design import Array, FeatureMatrix, LinearModels, checked_matrix
 from graphlatent.probes.metrics import METRICS
-from graphlatent.probes.protocol import Answer, Protocol, Visible
+from graphlatent.probes.protocol import Protocol, SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice
 
 # Number of float32 values of training rows held at a time on a CPU
 _ROOM = 2**27
 
 
-def adam_answers(
+def adam_predictions(
     candidates: Mapping[str, Any],
     protocol: Protocol,
     *,
@@ -34,7 +34,7 @@ def adam_answers(
     lr: float = 0.01,
     seed: int = 0,
     device: torch.device | str = "cpu",
-) -> dict[str, tuple[Answer, ...]]:
+) -> dict[str, tuple[SplitPrediction, ...]]:
     """The predictions of the paper's probe for every candidate and split.
 
     Args:
@@ -51,7 +51,7 @@ def adam_answers(
     settings = {"epochs": epochs, "weight_decay": weight_decay, "lr": lr}
     for name, representation in candidates.items():
         matrix = checked_matrix(representation).to(device)
-        answers = []
+        predictions = []
         for parts in _groups(protocol.visible(), matrix):
             classes = [_classes(part) for part in parts]
             models = _trained(
@@ -66,12 +66,16 @@ def adam_answers(
                     if len(part.val)
                     else float("nan")
                 )
-                answers.append(Answer(Choice(name, settings, score), predicted[len(part.val) :]))
-        found[name] = tuple(answers)
+                predictions.append(
+                    SplitPrediction(Choice(name, settings, score), predicted[len(part.val) :])
+                )
+        found[name] = tuple(predictions)
     return found
 
 
-def _groups(parts: tuple[Visible, ...], matrix: FeatureMatrix) -> list[tuple[Visible, ...]]:
+def _groups(
+    parts: tuple[VisibleSplit, ...], matrix: FeatureMatrix
+) -> list[tuple[VisibleSplit, ...]]:
     """Splits that are trained together: equal size and number of classes, bounded memory.
 
     With different numbers of classes the initial weights of a split, hence its predictions, would
@@ -85,7 +89,7 @@ def _groups(parts: tuple[Visible, ...], matrix: FeatureMatrix) -> list[tuple[Vis
     return groups
 
 
-def _classes(part: Visible) -> Array:
+def _classes(part: VisibleSplit) -> Array:
     """The classes of a split's training rows; for a 0/1 matrix of labels its columns."""
     return (
         np.unique(part.train_labels)
@@ -120,7 +124,7 @@ def _loss(logits: Tensor, target: Tensor) -> Tensor:
 
 def _trained(
     matrix: FeatureMatrix,
-    parts: tuple[Visible, ...],
+    parts: tuple[VisibleSplit, ...],
     classes: list[Array],
     *,
     epochs: int,

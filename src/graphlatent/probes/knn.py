@@ -25,7 +25,7 @@ from graphlatent.probes.neighbours import (
     float64_rows,
     nearest_rows,
 )
-from graphlatent.probes.protocol import Answer, Protocol, Visible
+from graphlatent.probes.protocol import Protocol, SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice, ProbeResult
 from graphlatent.representations import RowMatrix
 
@@ -89,9 +89,9 @@ def knn_probe(
             f" {protocol.num_rows}."
         )
     grid = _Grid(tuple(neighbours), tuple(distances), tuple(preprocessing), metric, refit)
-    answers = protocol.choose(lambda part: _select(rows, part, grid))
+    predictions = protocol.choose(lambda part: _select(rows, part, grid))
     return protocol.final(
-        answers, selection=SELECTION.format(metric=metric) + (REFITTED if refit else "")
+        predictions, selection=SELECTION.format(metric=metric) + (REFITTED if refit else "")
     )
 
 
@@ -106,7 +106,7 @@ class _Grid:
     refit: bool
 
 
-def _select(rows: RowMatrix, part: Visible, grid: _Grid) -> Answer:
+def _select(rows: RowMatrix, part: VisibleSplit, grid: _Grid) -> SplitPrediction:
     """The choice of one split and its predictions for the test rows, whose labels it cannot see."""
     counts = [k for k in grid.neighbours if k <= len(part.train)]
     if not counts:
@@ -138,10 +138,12 @@ def _select(rows: RowMatrix, part: Visible, grid: _Grid) -> Answer:
     )
     (predicted,) = _votes(near, known_labels, counts=[k])
     settings = {"preprocessing": scaling, "distance": distance, "neighbours": k}
-    return Answer(Choice("", settings, scores[best]), predicted)
+    return SplitPrediction(Choice("", settings, scores[best]), predicted)
 
 
-def _val_scores(rows: RowMatrix, part: Visible, grid: _Grid, counts: Sequence[int]) -> list[float]:
+def _val_scores(
+    rows: RowMatrix, part: VisibleSplit, grid: _Grid, counts: Sequence[int]
+) -> list[float]:
     """The validation score of every setting, in the order of `candidates` in `_select`."""
     scores = []
     for scaling in grid.preprocessing:

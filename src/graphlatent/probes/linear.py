@@ -22,10 +22,10 @@ from graphlatent.probes.fitting import (
     best_fits,
     predictions,
 )
-from graphlatent.probes.protocol import Answer, Protocol, Visible
+from graphlatent.probes.protocol import Protocol, SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice, ProbeResult
 
-STRENGTHS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+L2_GRID = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 L2_RANGE = (1e-8, 1e3)
 """Smaller values are not resolved in float64, and larger ones leave no signal: rows have mean
 squared norm 1.
@@ -42,7 +42,7 @@ def linear_probe(
     labels: Array | Tensor | Sequence[Any],
     *,
     splits: Sequence[Split],
-    l2: Sequence[float] = STRENGTHS,
+    l2: Sequence[float] = L2_GRID,
     preprocessing: Sequence[Preprocessing] = PREPROCESSING,
     refit: bool = False,
     metric: str | None = None,
@@ -73,21 +73,21 @@ def linear_probe(
     candidates = as_candidates(representation)
     protocol = Protocol(labels, splits, metric=metric or _usual_metric(labels))
     settings = checked_settings(l2, preprocessing, owner="linear_probe")
-    found = linear_answers(candidates, protocol, settings=settings, refit=refit, device=device)
+    found = linear_predictions(candidates, protocol, settings=settings, refit=refit, device=device)
     return protocol.final(
         best_on_validation(found),
-        selection=words(len(found) > 1, protocol.metric) + (REFITTED if refit else ""),
+        selection=selection_text(len(found) > 1, protocol.metric) + (REFITTED if refit else ""),
     )
 
 
-def linear_answers(
+def linear_predictions(
     candidates: Mapping[str, Any],
     protocol: Protocol,
     *,
     settings: Sequence[ProbeSetting],
     refit: bool = False,
     device: torch.device | str = "cpu",
-) -> dict[str, tuple[Answer, ...]]:
+) -> dict[str, tuple[SplitPrediction, ...]]:
     """The predictions of every candidate and split under the settings that are best on validation.
 
     Args:
@@ -125,15 +125,18 @@ def linear_answers(
             )
         choices = [choice_of(name, settings[each.setting], each.score) for each in best]
         found[name] = tuple(
-            Answer(choice, labels) for choice, labels in zip(choices, predicted, strict=True)
+            SplitPrediction(choice, labels)
+            for choice, labels in zip(choices, predicted, strict=True)
         )
     return found
 
 
-def best_on_validation(found: Mapping[str, Sequence[Answer]]) -> tuple[Answer, ...]:
+def best_on_validation(
+    found: Mapping[str, Sequence[SplitPrediction]],
+) -> tuple[SplitPrediction, ...]:
     """For every split the candidate with the highest validation score; the first of equals."""
     return tuple(
-        max(of_split, key=lambda answer: answer.choice.val_score)
+        max(of_split, key=lambda prediction: prediction.choice.val_score)
         for of_split in zip(*found.values(), strict=True)
     )
 
@@ -196,7 +199,7 @@ def choice_of(candidate: str, setting: ProbeSetting, score: float) -> Choice:
     return Choice(candidate, settings, float(score))
 
 
-def words(several: bool, metric: str) -> str:
+def selection_text(several: bool, metric: str) -> str:
     """How the linear probe selects, in words."""
     what = (
         "representation, preprocessing and L2 strength"
@@ -206,7 +209,7 @@ def words(several: bool, metric: str) -> str:
     return SELECTION.format(what=what, metric=metric)
 
 
-def _whole_fit(part: Visible) -> Fit:
+def _whole_fit(part: VisibleSplit) -> Fit:
     """A fit on training and validation rows together, to predict the test rows."""
     return Fit(
         np.concatenate([part.train, part.val]),

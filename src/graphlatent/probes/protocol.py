@@ -1,9 +1,9 @@
 """The protocol that locks the test labels until all settings are chosen.
 
-A `Protocol` owns labels and splits. Selection gets one `Visible` per split, with copies of the
-training and validation labels and nothing else; it returns an `Answer` per split; `final` then
-unlocks the test labels, once. So the choice of a split cannot depend on its test labels, and never
-on a score pooled over splits, whose validation parts together cover most rows.
+A `Protocol` owns labels and splits. Selection gets one `VisibleSplit` per split, with copies of the
+training and validation labels and nothing else; it returns one `SplitPrediction` per split; `final`
+then unlocks the test labels, once. So the choice of a split cannot depend on its test labels, and
+never on a score pooled over splits, whose validation parts together cover most rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Visible:
+class VisibleSplit:
     """What selection may see of one split.
 
     Args:
@@ -46,12 +46,12 @@ class Visible:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class SplitPrediction:
     """The choice of one split and its predictions.
 
     Args:
         choice: the chosen settings.
-        predicted: a label for every test row, in the order of `Visible.test`.
+        predicted: a label for every test row, in the order of `VisibleSplit.test`.
     """
 
     choice: Choice
@@ -106,10 +106,10 @@ class Protocol:
                 digest.update(b"|" + np.ascontiguousarray(part, dtype=np.int64).tobytes())
         return digest.hexdigest()[:16]
 
-    def visible(self) -> tuple[Visible, ...]:
+    def visible(self) -> tuple[VisibleSplit, ...]:
         """What selection may see of every split."""
         return tuple(
-            Visible(
+            VisibleSplit(
                 k,
                 s.train.copy(),
                 self.__labels[s.train],
@@ -120,24 +120,26 @@ class Protocol:
             for k, s in enumerate(self.splits)
         )
 
-    def choose(self, select: Callable[[Visible], Answer]) -> tuple[Answer, ...]:
-        """The answer of `select` for each split."""
+    def choose(
+        self, select: Callable[[VisibleSplit], SplitPrediction]
+    ) -> tuple[SplitPrediction, ...]:
+        """The prediction of `select` for each split."""
         return tuple(select(part) for part in self.visible())
 
-    def final(self, answers: Sequence[Answer], *, selection: str) -> ProbeResult:
-        """Unlock the test labels and score the answers.
+    def final(self, predictions: Sequence[SplitPrediction], *, selection: str) -> ProbeResult:
+        """Unlock the test labels and score the predictions.
 
         A second call is an error, so that nothing can be selected on the test labels.
 
         Args:
-            answers: one per split, in their order.
+            predictions: one per split, in their order.
             selection: in words, how they were chosen.
 
         Raises:
-            ProtocolError: where the labels were unlocked before, or answers are missing.
+            ProtocolError: where the labels were unlocked before, or predictions are missing.
         """
         self._open()
-        return self._scored(answers, selection)
+        return self._scored(predictions, selection)
 
     def _open(self) -> None:
         if self.opened:
@@ -148,25 +150,26 @@ class Protocol:
             )
         self.opened = True
 
-    def _scored(self, answers: Sequence[Answer], selection: str) -> ProbeResult:
-        if len(answers) != len(self.splits):
+    def _scored(self, predictions: Sequence[SplitPrediction], selection: str) -> ProbeResult:
+        if len(predictions) != len(self.splits):
             raise ProtocolError(
-                f"final() needs one answer per split, {len(self.splits)}. Got {len(answers)}."
+                f"final() needs one prediction per split, {len(self.splits)}. Got"
+                f" {len(predictions)}."
             )
         scores: dict[str, list[float]] = {
             name: [] for name in (METRICS if self.__labels.ndim == 2 else [self.metric])
         }
-        for split, answer in zip(self.splits, answers, strict=True):
+        for split, prediction in zip(self.splits, predictions, strict=True):
             truth = self.__labels[split.test]
-            if answer.predicted.shape != truth.shape:
+            if prediction.predicted.shape != truth.shape:
                 raise ProtocolError(
-                    f"An answer must have the shape of the test labels, {truth.shape}. Got"
-                    f" {answer.predicted.shape}."
+                    f"A prediction must have the shape of the test labels, {truth.shape}. Got"
+                    f" {prediction.predicted.shape}."
                 )
             for name, values in scores.items():
-                values.append(METRICS[name](truth, answer.predicted))
+                values.append(METRICS[name](truth, prediction.predicted))
         others = {name: tuple(values) for name, values in scores.items() if name != self.metric}
-        choices = tuple(answer.choice for answer in answers)
+        choices = tuple(prediction.choice for prediction in predictions)
         return ProbeResult(
             tuple(scores[self.metric]), choices, selection, self.metric, others, self.fingerprint
         )
@@ -179,12 +182,12 @@ class ReleasedProtocol(Protocol):
     """
 
     def best_on_test(
-        self, answers: Mapping[str, Sequence[Answer]], *, selection: str
+        self, predictions: Mapping[str, Sequence[SplitPrediction]], *, selection: str
     ) -> ProbeResult:
         """The result of the candidate with the highest mean test score; the first of equals.
 
         Args:
-            answers: by candidate, one answer per split.
+            predictions: by candidate, one per split.
             selection: in words, what a candidate is.
         """
         self._open()
@@ -193,7 +196,8 @@ class ReleasedProtocol(Protocol):
             " splits, as in the released scripts."
         )
         return max(
-            (self._scored(each, words) for each in answers.values()), key=lambda result: result.mean
+            (self._scored(each, words) for each in predictions.values()),
+            key=lambda result: result.mean,
         )
 
 

@@ -25,22 +25,22 @@ from graphlatent.probes.design import (
     checked_matrix,
     unit_rows,
 )
-from graphlatent.probes.protocol import Answer, Visible
+from graphlatent.probes.protocol import SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice
 
 RBF_C = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
 """The grid of the released scripts."""
 
 
-def rbf_answers(
+def rbf_predictions(
     candidates: Mapping[str, Any],
     names: Sequence[str],
-    parts: Sequence[Visible],
+    parts: Sequence[VisibleSplit],
     inner: Sequence[Sequence[Split]],
     *,
     C: Sequence[float] = RBF_C,
     preprocessing: Sequence[Preprocessing] = ("none", "standard"),
-) -> tuple[Answer, ...]:
+) -> tuple[SplitPrediction, ...]:
     """The predictions of an RBF SVM for every outer fold, on the candidate named for it.
 
     Args:
@@ -60,7 +60,7 @@ def rbf_answers(
         if each != "standard"
     }
 
-    def answer(name: str, part: Visible, folds: Sequence[Split]) -> Answer:
+    def predict(name: str, part: VisibleSplit, folds: Sequence[Split]) -> SplitPrediction:
         best: tuple[Choice, Array] | None = None
         for each in preprocessing:
             distances = (
@@ -79,15 +79,15 @@ def rbf_answers(
         predicted = _fit_predict(
             kernel, part.train_labels, test_kernel, C=float(choice.settings["C"])
         )
-        return Answer(choice, predicted)
+        return SplitPrediction(choice, predicted)
 
     # libsvm releases Python's global lock
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        return tuple(pool.map(answer, names, parts, inner))
+        return tuple(pool.map(predict, names, parts, inner))
 
 
 def _inner_scores(
-    distances: Array, part: Visible, folds: Sequence[Split], grid: Sequence[float]
+    distances: Array, part: VisibleSplit, folds: Sequence[Split], grid: Sequence[float]
 ) -> list[float]:
     """Mean accuracy over the inner folds for every C."""
     scores = np.zeros((len(folds), len(grid)))

@@ -32,11 +32,11 @@ from graphlatent.probes.linear import (
     checked_settings,
     choice_of,
 )
-from graphlatent.probes.protocol import Answer, Protocol, Visible
-from graphlatent.probes.rbf import RBF_C, rbf_answers
+from graphlatent.probes.protocol import Protocol, SplitPrediction, VisibleSplit
+from graphlatent.probes.rbf import RBF_C, rbf_predictions
 from graphlatent.probes.results import ProbeResult
 
-SVM_STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)
+SVM_L2_GRID = (1e-5, 1e-4, 1e-3, 1e-2)
 SVM_PREPROCESSING: tuple[Preprocessing, ...] = ("none", "standard")
 INNER_FOLDS = 3
 NESTED = (
@@ -54,7 +54,7 @@ def svm_probe(
     num_folds: int = 10,
     inner_folds: int = INNER_FOLDS,
     seed: int = 0,
-    l2: Sequence[float] = SVM_STRENGTHS,
+    l2: Sequence[float] = SVM_L2_GRID,
     C: Sequence[float] = RBF_C,
     preprocessing: Sequence[Preprocessing] = SVM_PREPROCESSING,
     device: torch.device | str = "cpu",
@@ -86,15 +86,15 @@ def svm_probe(
         raise bad_argument(
             "C", owner="svm_probe", allowed="one or more floats in the range (0.0, inf)", got=C
         )
-    protocol = folds_protocol(labels, num_folds=num_folds, seed=seed)
+    protocol = outer_fold_protocol(labels, num_folds=num_folds, seed=seed)
     candidates = {
         name: checked_rows(rows, protocol.num_rows)
         for name, rows in as_candidates(representation).items()
     }
     settings = checked_settings(l2, preprocessing, owner="svm_probe")
-    chosen: Sequence[Answer] = ()
+    chosen: Sequence[SplitPrediction] = ()
     if kernel == "linear" or len(candidates) > 1:
-        found = svm_answers(
+        found = svm_predictions(
             candidates,
             protocol,
             settings=settings,
@@ -104,22 +104,24 @@ def svm_probe(
         )
         chosen = best_on_validation(found)
     if kernel == "rbf":
-        names = [answer.choice.candidate for answer in chosen] or [
+        names = [prediction.choice.candidate for prediction in chosen] or [
             next(iter(candidates))
         ] * num_folds
         inner = inner_splits(protocol.visible(), inner_folds=inner_folds, seed=seed)
-        chosen = rbf_answers(
+        chosen = rbf_predictions(
             candidates, names, protocol.visible(), inner, C=C, preprocessing=preprocessing
         )
-    return protocol.final(chosen, selection=nested_words(len(candidates) > 1, kernel, inner_folds))
+    return protocol.final(
+        chosen, selection=nested_selection_text(len(candidates) > 1, kernel, inner_folds)
+    )
 
 
-def folds_protocol(labels: Any, *, num_folds: int = 10, seed: int = 0) -> Protocol:
+def outer_fold_protocol(labels: Any, *, num_folds: int = 10, seed: int = 0) -> Protocol:
     """Labels under stratified shuffled outer folds, without validation rows."""
-    return Protocol(labels, folds_splits(labels, num_folds=num_folds, seed=seed))
+    return Protocol(labels, outer_fold_splits(labels, num_folds=num_folds, seed=seed))
 
 
-def folds_splits(labels: Any, *, num_folds: int = 10, seed: int = 0) -> tuple[Split, ...]:
+def outer_fold_splits(labels: Any, *, num_folds: int = 10, seed: int = 0) -> tuple[Split, ...]:
     """Stratified shuffled outer folds as splits without validation rows."""
     array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     outer = fold_splits(array, num_folds=num_folds, seed=seed)
@@ -130,7 +132,7 @@ def folds_splits(labels: Any, *, num_folds: int = 10, seed: int = 0) -> tuple[Sp
     )
 
 
-def svm_answers(
+def svm_predictions(
     candidates: Mapping[str, Any],
     protocol: Protocol,
     *,
@@ -138,7 +140,7 @@ def svm_answers(
     inner_folds: int = INNER_FOLDS,
     seed: int = 0,
     device: torch.device | str = "cpu",
-) -> dict[str, tuple[Answer, ...]]:
+) -> dict[str, tuple[SplitPrediction, ...]]:
     """The linear SVM's predictions for every candidate and outer fold.
 
     Args:
@@ -165,13 +167,14 @@ def svm_answers(
         predicted = predictions(matrix, last, [settings[i] for i in best], classifier="svm")
         choices = [choice_of(name, settings[i], means[f, i]) for f, i in enumerate(best)]
         found[name] = tuple(
-            Answer(choice, labels) for choice, labels in zip(choices, predicted, strict=True)
+            SplitPrediction(choice, labels)
+            for choice, labels in zip(choices, predicted, strict=True)
         )
     return found
 
 
 def inner_splits(
-    parts: Sequence[Visible], *, inner_folds: int, seed: int
+    parts: Sequence[VisibleSplit], *, inner_folds: int, seed: int
 ) -> list[tuple[Split, ...]]:
     """Stratified shuffled folds of every outer training part.
 
@@ -185,7 +188,7 @@ def inner_splits(
     ]
 
 
-def nested_words(several: bool, kernel: str, inner_folds: int) -> str:
+def nested_selection_text(several: bool, kernel: str, inner_folds: int) -> str:
     """How the nested cross-validation selects, in words."""
     what = "preprocessing and strength" if kernel == "linear" else "preprocessing and C"
     if several:
@@ -198,7 +201,7 @@ def nested_words(several: bool, kernel: str, inner_folds: int) -> str:
 
 
 def _inner_fits(
-    parts: Sequence[Visible], inner: Sequence[Sequence[Split]]
+    parts: Sequence[VisibleSplit], inner: Sequence[Sequence[Split]]
 ) -> tuple[list[Fit], list[Array]]:
     """The fit of every inner fold, and the labels it is scored by.
 
