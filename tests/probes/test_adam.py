@@ -1,6 +1,4 @@
-"""The paper's node probe: against a plain loop of torch, split by split, and that splits do not see
-each other.
-"""
+"""The paper's node probe: against a plain training loop, and splits independent of each other."""
 
 from __future__ import annotations
 
@@ -72,9 +70,7 @@ def assert_same(found, expected):
 
 
 def test_one_step_by_hand():
-    """Adam's first step is lr times the sign of the gradient, so a large lr leaves nothing of the
-    initial weights.
-    """
+    """Adam's first step is lr times the sign of the gradient; a large lr outweighs the start."""
     rows = np.array([-1.0, 1.0, -2.0, 3.0, 0.5, -0.5, 4.0])[:, None]
     labels = np.array(["n", "p", "n", "p", "p", "n", "n"])
     (found,) = answers(

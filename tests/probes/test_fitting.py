@@ -1,6 +1,4 @@
-"""Prepared rows and fits of many parts at once: by hand, against scikit-learn fitted one at a time,
-and kept apart from each other.
-"""
+"""Many fits at once: against scikit-learn fitted one at a time, and independent of each other."""
 
 from __future__ import annotations
 
@@ -30,9 +28,7 @@ from graphlatent.probes.metrics import METRICS
 
 
 def reference(classifier, x, y, l2):
-    """scikit-learn's model at the same objective. Its intercept is free in the one; in the other a
-    scale makes it all but free.
-    """
+    """scikit-learn at the same objective; the scaled intercept of the SVM is almost free."""
     C = 1 / (len(x) * l2)
     if classifier == "logistic":
         C = 2 * C if len(np.unique(y)) == 2 else C

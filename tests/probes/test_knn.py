@@ -1,6 +1,4 @@
-"""The nearest-neighbour probe: by hand, against scikit-learn and a slow rewrite, and against
-cheating.
-"""
+"""The nearest-neighbour probe: by hand, against scikit-learn and a slow rewrite."""
 
 from __future__ import annotations
 

@@ -118,9 +118,7 @@ def test_a_test_row_changes_no_choice_and_no_other_answer(probe, change, answers
 
 
 def test_selection_is_per_split_and_never_pooled():
-    """On validation, split 0 prefers "a" by a little, split 1 "b" by far: pooled over splits "b"
-    would win everywhere.
-    """
+    """On validation, split 0 prefers "a" slightly, split 1 "b" clearly: pooled, "b" would win."""
     labels = np.arange(60) % 2
     splits = [
         Split(np.arange(10), np.arange(10, 20), np.arange(40, 60)),

@@ -1,6 +1,4 @@
-"""The linear probe as a whole: against a slow rewrite with scikit-learn, in every form of input,
-and preprocessing it chooses.
-"""
+"""The linear probe as a whole: against a slow rewrite with scikit-learn, and its selection."""
 
 from __future__ import annotations
 

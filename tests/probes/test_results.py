@@ -1,6 +1,4 @@
-"""Results: means, the two spreads, intervals and paired differences by hand, and the way through
-JSON.
-"""
+"""Results: means, deviations, intervals and paired differences by hand, and through JSON."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The SVM probe: nested cross-validation against a slow rewrite with scikit-learn, its folds, and
-what it refuses.
-"""
+"""The SVM probe: nested cross-validation against a slow rewrite, and its folds."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ def blobs(num_rows=90, num_columns=5, num_classes=3, *, noise=1.5, seed=0):
 
 
 def linear_machine(rows, labels, train, answer, preprocessing, l2, *, outer):
-    """Rows of mean 0 and mean squared norm 1 by the rows of this fit; the scaled intercept is all
-    but free.
-    """
+    """Rows of mean 0 and mean squared norm 1; the scaled intercept is almost unpenalised."""
     x = normalize(rows) if preprocessing == "row" else rows
     x = StandardScaler().fit(x[train]).transform(x) if preprocessing == "standard" else x
     x = x - x[train].mean(0)
@@ -62,9 +58,7 @@ def linear_machine(rows, labels, train, answer, preprocessing, l2, *, outer):
 
 
 def rbf_machine(rows, labels, train, answer, preprocessing, cost, *, outer):
-    """gamma is 1 / (the sum of the columns' variances over the rows of this fit); deviations are
-    those of the outer training part.
-    """
+    """gamma is 1 / (sum of the variances); deviations are those of the outer training part."""
     x = normalize(rows) if preprocessing == "row" else rows
     x = StandardScaler().fit(x[outer]).transform(x) if preprocessing == "standard" else x
     return (

@@ -107,10 +107,9 @@ def run_demo(
 
 
 def theory_alpha(made: LatentGraph | LatentGraphSet) -> float:
-    """2 sigma sqrt(d): the weight of the invariance term in Theorem 1, with the sqrt(d) that is
-    missing in print.
+    """2 sigma sqrt(d), the weight of the invariance term in Theorem 1.
 
-    On real data sigma is not known; here it is, so there is nothing to try.
+    With the factor sqrt(d) that is missing in print. On real data sigma is not known.
     """
     return 2 * made.sigma * math.sqrt(made.latent.shape[1])
 
@@ -118,8 +117,9 @@ def theory_alpha(made: LatentGraph | LatentGraphSet) -> float:
 def _results(
     estimator: Estimator, graph: GraphData, labels: Any, splits: tuple[Split, ...], out: Path
 ) -> dict[str, ProbeResult]:
-    """The same probe on the same splits of three baselines and of the estimator, which is fitted
-    into the run folder `out`.
+    """The same probe, on the same splits, of three baselines and of the estimator.
+
+    The estimator is fitted into the run folder `out`.
     """
     with training_bar(estimator) as hooks:
         estimator.fit(graph, run=RunFolder(out, replace=True), hooks=hooks)

@@ -1,6 +1,4 @@
-"""The batched solver: by hand, against scikit-learn and SciPy run to convergence, and its fits kept
-apart.
-"""
+"""The batched solver: by hand, and against scikit-learn and SciPy run to convergence."""
 
 from __future__ import annotations
 

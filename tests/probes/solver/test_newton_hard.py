@@ -1,6 +1,4 @@
-"""The batched solver where it is hard: long rows, l2 near nothing, Hessians and steps that
-are no numbers.
-"""
+"""The batched solver on hard problems: long rows, tiny `l2`, Hessians that are not factorised."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Every fit f has preprocessed rows x [n, D + 1], the last column ones, with row w
 where the bias, the last column of w, is left out of the L2 term unless `free_bias` is False. All
 problems of all fits are solved together, so that the work is a few large products. Objective,
 gradient and line search are float64. The linear systems are solved in float32 first, which is
-enough for an approximate direction; convergence is decided in float64, and float64 goes on where
+enough for an approximate direction; convergence is decided in float64, which continues where
 float32 finds no descent, as it may with a tiny `l2`.
 
 Legend: F fits, Q problems, C classes fitted together, n rows, D columns.
