@@ -21,7 +21,7 @@ from graphlatent.probes.svm import svm_probe
 
 CPU, SEED = torch.device("cpu"), 1
 # What the fixture `small_probes` leaves of folds and C of the RBF SVM.
-FOLDS, COSTS = 4, (0.1, 10.0)
+FOLDS, RBF_C = 4, (0.1, 10.0)
 
 
 def measurement(data: DatasetBundle, **changes: Any) -> Measurement:
@@ -73,7 +73,7 @@ def probed(data: DatasetBundle, representations: Any, *, kernel: str = "linear")
             seed=SEED,
             kernel=kernel,
             num_folds=FOLDS,
-            costs=COSTS,
+            C=RBF_C,
         )
     return linear_probe(representations, data.labels, splits=data.splits, metric=data.metric)
 

@@ -17,8 +17,8 @@ from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.runner import Event, run_cells
 from graphlatent.data.splits import random_splits
 from graphlatent.methods.lagraph.settings import GraphLaGraphSettings, NodeLaGraphSettings
-from graphlatent.probes.svm import folds_splits
-from one_by_one import COSTS, FOLDS
+from graphlatent.probes.svm import outer_fold_splits
+from one_by_one import FOLDS, RBF_C
 from standins import tiny, write_flickr, write_mutag, write_photo, write_ppi, write_ppi_small
 
 NODE, GRAPH = "table2/Photo", "table1/MUTAG"
@@ -47,8 +47,8 @@ def small_defaults() -> Iterator[None]:
 def small_probes() -> Iterator[None]:
     """Fewer folds and settings than there are, for probes of graphs and their equals."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(data_module, "folds_splits", partial(folds_splits, num_folds=FOLDS))
-        patch.setattr(probing, "RBF_C", COSTS)
+        patch.setattr(data_module, "outer_fold_splits", partial(outer_fold_splits, num_folds=FOLDS))
+        patch.setattr(probing, "RBF_C", RBF_C)
         yield
 
 

@@ -18,9 +18,9 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.splits import Split, random_splits
 from graphlatent.errors import InputError, ProtocolError
 from graphlatent.ops.sparse import to_dense
-from graphlatent.probes.protocol import Answer, Protocol, ReleasedProtocol
+from graphlatent.probes.protocol import Protocol, ReleasedProtocol, SplitPrediction
 from graphlatent.probes.results import Choice
-from graphlatent.probes.svm import folds_splits
+from graphlatent.probes.svm import outer_fold_splits
 from standins import PPI_SIZES, tiny, write_flickr, write_mutag, write_photo
 
 CELLS = ("table2/Photo", "table1/MUTAG", "table2/Flickr", "table2/PPI", "table2/PPI-small")
@@ -46,7 +46,7 @@ class TestFolds:
         assert made.splits is None and made.train_graph is made.graph and made.metric == "accuracy"
         first, again, other = (numbers(made.protocol(seed).splits) for seed in (0, 0, 1))
         assert first == again != other
-        assert first == numbers(folds_splits(made.labels, seed=0))
+        assert first == numbers(outer_fold_splits(made.labels, seed=0))
 
     def test_ten_of_them_without_validation_rows(self, root):
         splits = load_bundle(tiny("table1/MUTAG"), root).protocol(3).splits
@@ -170,7 +170,7 @@ class TestInductive:
         truth = made.labels[31:]
         # Half of the ones are missed
         given = np.where(np.arange(truth.size).reshape(truth.shape) % 2, truth, 0)
-        result = made.protocol(0).final([Answer(Choice("", {}, 0.0), given)], selection="")
+        result = made.protocol(0).final([SplitPrediction(Choice("", {}, 0.0), given)], selection="")
         found, missed = given.sum(), truth.sum() - given.sum()
         assert result.metric == "micro-F1" and result.scores == (
             pytest.approx(2 * found / (2 * found + missed)),
@@ -220,7 +220,7 @@ class TestProtocol:
     )
 
     def test_is_a_new_one_for_every_question(self):
-        answer = [Answer(Choice("", {}, 0.0), np.array([0, 1]))]
+        answer = [SplitPrediction(Choice("", {}, 0.0), np.array([0, 1]))]
         first = self.MADE.protocol(0)
         assert first.final(answer, selection="").scores == (1.0,)
         with pytest.raises(ProtocolError, match="opened already"):

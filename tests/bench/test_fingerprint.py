@@ -25,7 +25,7 @@ from graphlatent.methods.lagraph.settings import (
     NodeLaGraphSettings,
 )
 from graphlatent.probes.design import PREPROCESSING
-from graphlatent.probes.linear import STRENGTHS
+from graphlatent.probes.linear import L2_GRID
 from one_by_one import embedded
 from standins import tiny
 
@@ -232,13 +232,13 @@ class TestChangedGrid:
         assert all("rbf" in MEASURED[key]["probes"] for key in stale())
 
     def test_of_the_linear_probe(self, monkeypatch):
-        monkeypatch.setattr(probing, "STRENGTHS", (1.0,))
+        monkeypatch.setattr(probing, "L2_GRID", (1.0,))
         of_nodes = {key for key in MEASURED if not key[0].startswith("table1/")}
         # The released protocol has the paper's own probe alone
         assert stale() == {key for key in of_nodes if key[1] != "released"}
 
     def test_of_the_linear_svm(self, monkeypatch):
-        monkeypatch.setattr(probing, "SVM_STRENGTHS", (1.0,))
+        monkeypatch.setattr(probing, "SVM_L2_GRID", (1.0,))
         of_graphs = {key for key in MEASURED if key[0].startswith("table1/")}
         assert stale() == {key for key in of_graphs if key[1] != "released"}
 
@@ -253,7 +253,7 @@ def test_a_definition_by_hand():
         "level": "node",
         "protocol": "splits",
         "metric": "accuracy",
-        "probes": {"linear": {"l2": list(STRENGTHS), "preprocessing": list(PREPROCESSING)}},
+        "probes": {"linear": {"l2": list(L2_GRID), "preprocessing": list(PREPROCESSING)}},
         "method": "",
         "settings": {},
         "candidates": {},

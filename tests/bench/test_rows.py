@@ -17,14 +17,14 @@ from graphlatent.bench.context import CONCAT, PAPERS_PROBE, PLAIN
 from graphlatent.bench.data import DatasetBundle
 from graphlatent.bench.rows import all_rows
 from graphlatent.bench.rows.lagraph import GRID
-from graphlatent.probes.adam import adam_answers
-from graphlatent.probes.protocol import Answer, Protocol
+from graphlatent.probes.adam import adam_predictions
+from graphlatent.probes.protocol import Protocol, SplitPrediction
 from graphlatent.probes.results import ProbeResult
 from graphlatent.probes.svm import svm_probe
 from graphlatent.representations import propagated_features, raw_features
 from one_by_one import (
-    COSTS,
     FOLDS,
+    RBF_C,
     SEED,
     candidates,
     embedded,
@@ -71,7 +71,7 @@ class Row:
 
     results: dict[str, ProbeResult]
     training: Any
-    answers: list[Sequence[Answer]]
+    answers: list[Sequence[SplitPrediction]]
 
 
 def every_row(data: DatasetBundle, level: str) -> dict[str, Row]:
@@ -194,7 +194,7 @@ def test_the_papers_probe(rows, bundles):
     made, recipe = bundles[NODE], tiny(NODE)
     for row, epochs in (("random", [0]), ("paper", [1, 3, 6])):
         several = candidates(made, recipe.paper, epochs=epochs, kinds=[CONCAT])
-        given = adam_answers(several, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED)
+        given = adam_predictions(several, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED)
         best = [
             max(of_split, key=lambda answer: answer.choice.val_score)
             for of_split in zip(*given.values(), strict=True)
@@ -249,7 +249,7 @@ def test_released_takes_the_best_mean_test_score(rows, bundles, level, probe):
             made, settings, epochs=[epoch], kinds=[CONCAT]
         ).items()
         if level == "node":
-            given = adam_answers(
+            given = adam_predictions(
                 {name: representation}, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED
             )[name]
             right = [
@@ -258,7 +258,7 @@ def test_released_takes_the_best_mean_test_score(rows, bundles, level, probe):
             ]
         else:
             plain = {"seed": SEED, "kernel": "rbf", "preprocessing": ("none",)}
-            plain |= {"num_folds": FOLDS, "costs": COSTS}
+            plain |= {"num_folds": FOLDS, "C": RBF_C}
             right = svm_probe({name: representation}, made.labels, **plain).scores
         means[name] = float(np.mean(right))
     best = results[f"{probe}/test"]
@@ -287,7 +287,9 @@ def permuted(bundles, small_defaults, small_probes) -> dict[str, dict[str, Row]]
         assert (labels != made.labels).any()
         graph = dataclasses.replace(made.graph, y=labels)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(data_module, "folds_splits", lambda labels, seed, splits=splits: splits)
+            patch.setattr(
+                data_module, "outer_fold_splits", lambda labels, seed, splits=splits: splits
+            )
             found[level] = every_row(
                 dataclasses.replace(made, labels=labels, graph=graph, train_graph=graph), level
             )

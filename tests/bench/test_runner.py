@@ -206,7 +206,7 @@ class TestGoingOn:
         assert [event.state for event in run(wider)] == ["skipped"]
 
     @pytest.mark.parametrize(
-        ("name", "grid"), [(NODE, "STRENGTHS"), (GRAPH, "SVM_STRENGTHS"), (GRAPH, "RBF_C")]
+        ("name", "grid"), [(NODE, "L2_GRID"), (GRAPH, "SVM_L2_GRID"), (GRAPH, "RBF_C")]
     )
     def test_a_record_of_another_grid_is_measured_again(self, run, monkeypatch, name, grid):
         recipe = quick(name, "raw")

@@ -36,13 +36,13 @@ def work(monkeypatch) -> dict[str, list[Any]]:
 
     monkeypatch.setattr(Estimator, "snapshots", training)
     for probe in ("linear", "svm", "adam"):
-        answers = getattr(probing, f"{probe}_answers")
+        answers = getattr(probing, f"{probe}_predictions")
 
         def asked(found, *rest, probe=probe, answers=answers, **options):
             done[probe] += list(found)
             return answers(found, *rest, **options)
 
-        monkeypatch.setattr(probing, f"{probe}_answers", asked)
+        monkeypatch.setattr(probing, f"{probe}_predictions", asked)
     return done
 
 

@@ -106,8 +106,8 @@ def record_notes(records: Sequence[Record]) -> list[str]:
         sorted({str(r.about[key]) for r in records if r.about.get(key)})
         for key in ("date", "hardware")
     )
-    when = " to ".join(dict.fromkeys(dates[:1] + dates[-1:])) or "date not remarks"
-    where = ", ".join(hardware) or "hardware not remarks"
+    when = " to ".join(dict.fromkeys(dates[:1] + dates[-1:])) or "date not noted"
+    where = ", ".join(hardware) or "hardware not noted"
     return [f"{len(records)} records, {when}; {where}. Each names its command, seed and commit."]
 
 

@@ -161,16 +161,16 @@ class ReleasedRow(Row):
         candidates = [cell.trained(spec, e, own_representation(spec)) for e in epochs]
         if cell.level == "node":
             probe, described = "paper-probe", "the epoch"
-            answers = {c.name: cell.paper_probe(c) for c in candidates}
+            predictions = {c.name: cell.paper_probe(c) for c in candidates}
         else:
             probe, described = "rbf", "the epoch (C chosen in inner folds of the training part)"
-            answers = {c.name: cell.probes.rbf(c, preprocessing=("none",)) for c in candidates}
+            predictions = {c.name: cell.probes.rbf(c, preprocessing=("none",)) for c in candidates}
         protocol = cell.protocol(released=True)
         assert isinstance(protocol, ReleasedProtocol)
         honest = "The same candidates; per split, the epoch with the highest validation score."
         results = {
-            f"{probe}/test": protocol.best_on_test(answers, selection=described),
-            f"{probe}/validation": cell.final(best_on_validation(answers), selection=honest),
+            f"{probe}/test": protocol.best_on_test(predictions, selection=described),
+            f"{probe}/validation": cell.final(best_on_validation(predictions), selection=honest),
         }
         return RowOutcome(results, cell.training_facts(spec))
 
@@ -240,8 +240,8 @@ class TunedRow(Row):
             }
         renamed = {
             name: tuple(
-                replace(answer, choice=replace(answer.choice, candidate=name))
-                for answer in cell.probes.linear(candidate)
+                replace(prediction, choice=replace(prediction.choice, candidate=name))
+                for prediction in cell.probes.linear(candidate)
             )
             for name, candidate in found.items()
         }
