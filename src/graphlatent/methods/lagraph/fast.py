@@ -35,7 +35,7 @@ from graphlatent.nn import fused
 from graphlatent.nn.decoders import MLPDecoder
 from graphlatent.nn.encoders import GCNLayer, GINLayer, GNNEncoder
 from graphlatent.nn.propagation import propagate
-from graphlatent.ops.fused import pick_columns, pick_rows
+from graphlatent.ops.fused import select_columns, select_rows
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.masked import MaskedOperator
 from graphlatent.ops.sparse import SparseMatrix
@@ -187,7 +187,7 @@ def _masked_rows(
             masked = fused.post_linear(encoder, i, linear, limit=limit)
         weight, bias = convs[last].weight.to(masked.dtype), convs[last].bias.to(masked.dtype)
         rows = torch.addmm(bias, operator.gather(masked), weight)
-    plain[-1], plain_rows = pick_rows(plain[-1], mask.rows)
+    plain[-1], plain_rows = select_rows(plain[-1], mask.rows)
     return Views(plain, [], plain_rows, fused.post_linear(encoder, last, rows))
 
 
@@ -209,7 +209,7 @@ def _pair(
         weight, bias = convs[i].weight.to(z.dtype), convs[i].bias.to(z.dtype)
         linear = torch.addmm(bias, propagated, weight).view(rows, 2 * width)
         both.append(fused.post_linear_pair(encoder, i, linear, limit=limit))
-    both[-1], last = pick_columns(both[-1], width)
+    both[-1], last = select_columns(both[-1], width)
     plain = [*(layer[:, :width] for layer in both[:-1]), last]
     return Views(plain, [layer[:, width:] for layer in both], both=both)
 

@@ -85,7 +85,7 @@ class RenumberedMatrix(SparseMatrix):
         base: Tensor | None = None,
         alpha: float = 1.0,
         rows: Tensor | None = None,
-        place: Tensor | None = None,
+        position: Tensor | None = None,
     ) -> Tensor:
         """As in `SparseMatrix`."""
         from graphlatent.ops.kernels.spmm import spmm
@@ -102,7 +102,7 @@ class RenumberedMatrix(SparseMatrix):
             alpha=alpha,
             rows=nodes,
             shift=shift,
-            place=place,
+            position=position,
         )
 
 
