@@ -168,7 +168,7 @@ class TestResume:
 
     def test_another_input_is_refused(self, tmp_path):
         run = self.start(tmp_path)
-        with pytest.raises(RunFolderError, match="the input graph: its fingerprint is another one"):
+        with pytest.raises(RunFolderError, match="the input graph: its fingerprint differs"):
             GraphLaGraph(hidden_dim=4, epochs=5, batch_size=4, device="cpu").fit(
                 random_graph(SIZES, seed=9), run=run
             )
