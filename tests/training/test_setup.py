@@ -133,6 +133,6 @@ def test_few_nodes_a_step_do_not_make_the_whole_graph_ready():
     )
     assert isinstance(training.batches, NodeBatches)
     kept = training.batches.everything
-    assert training.method.known.ax is None and isinstance(kept.structure, EdgeList)
+    assert training.method.cache.ax is None and isinstance(kept.structure, EdgeList)
     assert kept.x.data_ptr() == graph.x.data_ptr()  # the one copy that there is
     assert everything().num_nodes == 30

@@ -19,7 +19,7 @@ from graphlatent.methods.base import combine
 from graphlatent.methods.lagraph.fast import choose_engine, compute_terms, shared_views
 from graphlatent.methods.lagraph.masking import draw_mask
 from graphlatent.methods.lagraph.method import LaGraph
-from graphlatent.methods.lagraph.precomputed import NOTHING, precompute
+from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, precompute
 from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO, blocked_error, gram_error
 from graphlatent.methods.lagraph.views import general_views
 
@@ -54,11 +54,11 @@ def test_shared_views_are_the_general_ones(
     )
     model = double_model(chosen, 4, seed)
     batch = double_batch(graph, model)
-    known = precompute(batch) if precomputed else NOTHING
+    known = precompute(batch) if precomputed else EMPTY_CACHE
     mask = draw_mask(batch, chosen, generator=generator(seed))
     plain = general_views(model, batch, mask)
     whole, rows = (
-        shared_views(model, batch, mask, rows_only=r, known=known) for r in (False, True)
+        shared_views(model, batch, mask, rows_only=r, cache=known) for r in (False, True)
     )
     for a, b in zip(plain.plain + plain.masked, whole.plain + whole.masked, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
@@ -120,7 +120,7 @@ def test_loss_and_gradient_are_the_general_ones(
     if some_count:
         counts = torch.rand(batch.num_nodes, generator=generator(seed)) < 0.6
         batch = dataclasses.replace(batch, counts=counts)
-    known = precompute(batch) if precomputed else NOTHING
+    known = precompute(batch) if precomputed else EMPTY_CACHE
     mask = draw_mask(batch, chosen, generator=generator(seed))
     found = []
     for name in ("general", "auto"):

@@ -15,7 +15,7 @@ from graphlatent.methods.base import combine
 from graphlatent.methods.lagraph.fast import choose_engine, compute_terms
 from graphlatent.methods.lagraph.masking import MaskedView, draw_mask, num_masked
 from graphlatent.methods.lagraph.padded import PaddedBatches
-from graphlatent.methods.lagraph.precomputed import NOTHING, precompute
+from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, precompute
 
 
 def sources(sizes, chosen, *, directed: bool = False, seed: int = 0, batch_size: int = 3):
@@ -71,7 +71,7 @@ def test_loss_and_gradient_are_those_without_padding(
     engine = choose_engine(model, chosen)
     for index in padded.plan(generator(seed)):
         batch = padded.take(index)
-        known, padding = batch.known, batch.known.padding
+        known, padding = batch.cache, batch.cache.padding
         slots = known.mask_slots
         mask = draw_mask(batch, chosen, generator=generator(seed), slots=slots)
         real = mask.rows < int(padding.rows)
@@ -83,7 +83,7 @@ def test_loss_and_gradient_are_those_without_padding(
         real_mask = MaskedView(mask.rows[real], mask.values[real])
         for own, own_mask, own_engine, own_known in (
             (batch, mask, engine, known),
-            (small, real_mask, choose_engine(model, general), NOTHING),
+            (small, real_mask, choose_engine(model, general), EMPTY_CACHE),
         ):
             terms = compute_terms(model, own, own_mask, chosen, own_engine, own_known)
             total = combine(terms).total
