@@ -1,4 +1,4 @@
-"""Cells measured the long way, for comparison: estimators and probes called one by one."""
+"""Cells of the tables measured by separate calls of estimators and probes, for comparison."""
 
 from __future__ import annotations
 
@@ -20,22 +20,17 @@ CPU, SEED = torch.device("cpu"), 1
 
 
 def measurement(material: Material, **changes: Any) -> Measurement:
-    """The short way, on the same seed."""
+    """The measurement that the bench makes, with the same seed."""
     return Measurement(dataclasses.replace(material, **changes), SEED, CPU, CPU)
 
 
 def embedded(material: Material, values: Any, *, epoch: int, kind: str = PLAIN) -> np.ndarray:
-    """Trained by the estimator itself for so many epochs, which also appends the features
-    itself.
-    """
+    """The embeddings of an estimator trained for `epoch` epochs."""
     values = {**values, "epochs": epoch, "random_state": SEED, "device": "cpu"}
     if material.splits is None:
         return GraphLaGraph(**values).fit(material.seen).transform(material.graph)
-    return (
-        NodeLaGraph(**{**values, "concat_input": kind == CONCAT})
-        .fit(material.seen)
-        .transform(material.graph)
-    )
+    estimator = NodeLaGraph(**{**values, "concat_input": kind == CONCAT})
+    return estimator.fit(material.seen).transform(material.graph)
 
 
 def candidates(
@@ -45,7 +40,7 @@ def candidates(
     epochs: Sequence[int],
     kinds: Sequence[str] = (PLAIN, CONCAT),
 ) -> dict[str, np.ndarray]:
-    """By the names that a measurement gives them."""
+    """The candidate representations, under the names that a measurement gives them."""
     kinds = (PLAIN,) if material.splits is None else kinds
     return {
         f"epoch {e}, {kind}": embedded(material, values, epoch=e, kind=kind)
@@ -63,5 +58,5 @@ def probed(material: Material, representations: Any, *, kernel: str = "linear") 
 
 
 def fixed(result: ProbeResult) -> ProbeResult:
-    """The same result where nothing but the probe's settings was chosen."""
+    """The result with the note that only the probe's settings were selected."""
     return dataclasses.replace(result, selection=FIXED + result.selection)
