@@ -29,8 +29,8 @@ import numpy as np
 import torch
 
 from graphlatent import GraphLaGraph, NodeLaGraph
-from graphlatent.bench.material import load_material
-from graphlatent.bench.recipe import load_recipe
+from graphlatent.bench.data import load_bundle
+from graphlatent.bench.loading import load_recipe
 
 
 def standardised(rows: np.ndarray) -> np.ndarray:
@@ -65,7 +65,7 @@ def measure(
 ) -> list[dict[str, Any]]:
     """One entry for each setting and epoch."""
     recipe = load_recipe(cell)
-    material = load_material(recipe, root)
+    data = load_bundle(recipe, root)
     own = recipe.settings()
     found = []
     for rate in dict.fromkeys([own.lr, *rates]):
@@ -86,8 +86,8 @@ def measure(
                 else GraphLaGraph(**vars(settings))
             )
             first = None
-            for epoch, then in estimator.snapshots(material.seen, epochs=[0, *epochs]):
-                rows = standardised(then.transform(material.graph))
+            for epoch, then in estimator.snapshots(data.train_graph, epochs=[0, *epochs]):
+                rows = standardised(then.transform(data.graph))
                 first = rows if first is None else first
                 as_printed = rate == own.lr and alpha == own.alpha
                 found.append(

@@ -31,7 +31,8 @@ def molecule(num_atoms: int, *, ring: bool) -> Data:
 molecules = [
     molecule(int(torch.randint(5, 15, (), generator=random)), ring=i % 2 == 0) for i in range(100)
 ]
-model = GraphLaGraph(objective="ce-embed", epochs=20)  # one-hot features: cross-entropy fits them
+# Cross-entropy, because the features are one-hot
+model = GraphLaGraph(objective="ce-embed", epochs=20)
 embeddings = model.fit_transform(molecules)
 print("embeddings of", len(molecules), "molecules:", embeddings.shape)
 

@@ -7,13 +7,14 @@ import networkx as nx
 
 from graphlatent import NodeLaGraph, read_graphs
 
-club = nx.karate_club_graph()  # nodes know their 'club'; edges have weights
+# Nodes have an attribute 'club'; edges have weights
+club = nx.karate_club_graph()
 nx.set_node_attributes(club, dict(nx.clustering(club)), "clustering")
 nx.set_node_attributes(club, dict(nx.core_number(club)), "core")
 
-# 'club' is what we might want to predict: left out
-graph = read_graphs(club, node_attributes=["clustering", "core"])
+# 'club' is what we might want to predict, so it is no feature
+graph = read_graphs(club, label="club")
 embeddings = NodeLaGraph(hidden_dim=16, epochs=100).fit(graph).embed(graph).to_pandas()
-embeddings["club"] = [club.nodes[name]["club"] for name in embeddings.index]
+embeddings["club"] = graph.y
 print(embeddings.iloc[:3, [0, 1, 2, -1]])
 print("embedded", len(embeddings), "members")

@@ -20,8 +20,9 @@ rng = np.random.default_rng(0)
 sizes = rng.integers(10, 25, 60)
 graphs = [nx.random_regular_graph(3, int(n) // 2 * 2, seed=i) for i, n in enumerate(sizes[:30])]
 graphs += [nx.barabasi_albert_graph(int(n), 2, seed=i) for i, n in enumerate(sizes[30:])]
-labels = np.repeat([0, 1], 30)  # no features: node degrees are used
+labels = np.repeat([0, 1], 30)
 
+# The graphs have no features, so node degrees are used
 pipeline = make_pipeline(
     GraphLaGraph(epochs=5, degree_cap=16), StandardScaler(), LogisticRegression(max_iter=1000)
 )

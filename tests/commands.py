@@ -34,3 +34,15 @@ def fails(*args: object) -> str:
     (message,) = [line for line in err.strip().splitlines() if not line.startswith("note: ")]
     assert message.startswith("error: ") and "Traceback" not in err
     return message.removeprefix("error: ")
+
+
+def error_output(*args: object) -> str:
+    """Standard error of a command that must fail as a user error: exit code 2, no traceback, at
+    most two lines beside notes.
+    """
+    code, _, err = run(*args)
+    lines = [line for line in err.splitlines() if not line.startswith("note:")]
+    assert code == 2, err
+    assert "Traceback" not in err
+    assert len(lines) <= 2 and lines[0].startswith("error: "), err
+    return err

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from graphlatent.bench.recipe import Evaluation, Recipe, load_recipe
+from graphlatent.bench.loading import load_recipe
+from graphlatent.bench.recipe import Evaluation, Recipe
 from graphlatent.data.graph import GraphData
 from graphlatent.data.synthetic import latent_graph
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cases import as_sparse, random_graph
-from graphlatent import GraphLaGraph, NodeDGI, NodeLaGraph
+from graphlatent import GraphLaGraph, NodeBGRL, NodeDGI, NodeLaGraph
 from graphlatent.data.synthetic import latent_graph
 from graphlatent.training import stepper
 from graphlatent.training.loop import Training
@@ -79,7 +79,7 @@ def test_captured_steps_give_the_same_loss_curve(kind, values, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "weighted"])
-@pytest.mark.parametrize("cls", [NodeDGI])
+@pytest.mark.parametrize("cls", [NodeDGI, NodeBGRL])
 def test_captured_steps_of_other_methods_give_the_same_loss_curve(cls, kind, monkeypatch):
     values = {"cls": cls, "precision": "fp32", "patience": None}
     captured, plain = (
@@ -88,7 +88,7 @@ def test_captured_steps_of_other_methods_give_the_same_loss_curve(cls, kind, mon
     np.testing.assert_allclose(captured, plain, rtol=1e-3)
 
 
-@pytest.mark.parametrize("cls", [NodeDGI])
+@pytest.mark.parametrize("cls", [NodeDGI, NodeBGRL])
 def test_steps_of_other_methods_are_captured(cls, monkeypatch):
     replays = []
     original = stepper._CapturedStep.__call__

@@ -17,6 +17,7 @@ from graphlatent.data.readers.read import read_graphs
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import GraphLatentError, GraphLatentWarning
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.methods.bgrl import NodeBGRL
 from graphlatent.methods.dgi import NodeDGI
 from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.methods.registry import load_estimator
@@ -27,6 +28,7 @@ __all__ = [
     "GraphLaGraph",
     "GraphLatentError",
     "GraphLatentWarning",
+    "NodeBGRL",
     "NodeDGI",
     "NodeLaGraph",
     "RunFolder",

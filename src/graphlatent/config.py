@@ -117,7 +117,7 @@ class Settings:
         int, Range(1), Doc("graphs without features: one-hot degree, counted up to this")
     ] = 128
     standardize: Annotated[
-        bool, Doc("numeric table columns to mean 0, variance 1, fixed at fit time")
+        bool, Doc("numeric table columns, unless only 0 and 1, to mean 0, variance 1 at fit time")
     ] = True
     row_normalize: RowNormalize = False
     symmetrize: Annotated[bool, Doc("read every edge in both directions")] = True

@@ -8,8 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
-from test_commands import fails, run
 
+from commands import error_output as fails
+from commands import run
 from graphlatent.bench.formats import html_page, markdown
 from graphlatent.bench.ledger import read_ledger
 from graphlatent.bench.runner import Event

@@ -10,8 +10,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_commands import run
 
+from commands import run
 from graphlatent.bench.recipe import ROWS
 from graphlatent.bench.runner import Event
 from graphlatent.cli import bench_run

@@ -74,6 +74,17 @@ def test_raw_features_are_those_of_the_node_table(files):
     )
 
 
+def test_raw_features_are_those_that_the_encoder_is_given(files):
+    options = ["--set", "standardize=false", "--set", "row_normalize=true", "--seeds", 1]
+    result = told(files / "edges.csv", "--nodes", files / "nodes.csv", *FAST, *options)
+    table = pd.read_csv(files / "nodes.csv")[["a", "b"]].to_numpy(np.float32)
+    split = hold_out_edges(read_graphs(files / "edges.csv", nodes=files / "nodes.csv"), seed=0)
+    rows = table / np.abs(table).sum(1, keepdims=True)
+    assert result["results"]["raw features"]["AUC"][0]["scores"][0] == pytest.approx(
+        link_probe(rows, split).auc, abs=1e-6
+    )
+
+
 def test_without_features_degrees_are_those_of_the_edges_that_are_left(files):
     result = told(files / "edges.csv", *FAST, "--seeds", 1)
     split = hold_out_edges(read_graphs(files / "edges.csv"), seed=0)
@@ -195,7 +206,8 @@ def test_failures(files):
         files / "edges.csv", "--config", files / "graph.toml"
     )
     shares = (
-        "--val and --test are shares of the edges: both above 0, together below 1. Got 0.5 and 0.6."
+        "'val' and 'test' are shares of the edges: both must be above 0 and their sum below 1. Got"
+        " 0.5 and 0.6."
     )
     # Before anything is read
     assert fails(files / "nowhere.csv", *FAST, "--val", 0.5, "--test", 0.6) == shares

@@ -126,7 +126,7 @@ def test_training_on_induced_subgraphs(name):
 
 
 def test_an_unknown_method_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(ConfigError, match=r"no method 'lagrph' at node level.*'dgi', 'lagraph'"):
+    with pytest.raises(ConfigError, match=r"no method 'lagrph' at node level.*'lagraph'"):
         estimator_class("lagrph", "node")
     with pytest.raises(ConfigError, match="'dgi' at graph level: it embeds nodes only"):
         estimator_class("dgi", "graph")

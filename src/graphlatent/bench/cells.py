@@ -1,4 +1,4 @@
-"""From printed and measured numbers to the cells of a table, and to words."""
+"""From published and measured numbers to the cells of a table, and to words."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from graphlatent.bench.differences import difference, summary_of
 from graphlatent.bench.formats import Cell
-from graphlatent.bench.recipe import Recipe
+from graphlatent.bench.recipe import Published
 from graphlatent.probes.results import ProbeResult, Summary
 
-NOT_AT_HAND, NOT_MEASURED = "data not at hand", "not measured"
+NOT_AVAILABLE, NOT_MEASURED = "data not available", "not measured"
 
 
 def empty_cell(why: str) -> Cell:
@@ -19,9 +19,8 @@ def empty_cell(why: str) -> Cell:
     return Cell(why, values={"state": why})
 
 
-def published_cell(recipe: Recipe) -> Cell:
-    """What the paper prints: mean ± spread."""
-    printed = recipe.published
+def published_cell(printed: Published | None) -> Cell:
+    """What a paper prints: mean ± spread."""
     if printed is None:
         return empty_cell("not printed")
     text = printed_number(printed.mean) + (

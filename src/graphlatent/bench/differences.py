@@ -9,13 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphlatent.bench.ledger import Record, records_of
-from graphlatent.bench.recipe import load_recipe
-from graphlatent.bench.recipe_files import packaged
+from graphlatent.bench.loading import load_recipe
+from graphlatent.bench.recipe_files import cell_names
+from graphlatent.bench.rows import all_rows
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.probes.results import ProbeResult, Summary, paired, summarize
-
-# Rows with nothing random in them: where splits are the same for all seeds, they are measured once
-SEEDLESS = ("raw", "propagated")
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Source:
+class CellRow:
     """A row of a cell of the ledger."""
 
     cell: str
@@ -50,7 +48,7 @@ class Comparison:
 
     Args:
         first: a row.
-        second: the row that is taken away from it.
+        second: the row that is subtracted from it.
         result: which of their results, such as "linear/validation".
         metric: of the scores.
         seeds: that both were measured with.
@@ -60,8 +58,8 @@ class Comparison:
         difference: of the scores, first minus second.
     """
 
-    first: Source
-    second: Source
+    first: CellRow
+    second: CellRow
     result: str
     metric: str
     seeds: tuple[int, ...]
@@ -95,7 +93,7 @@ def by_seed(
     records: Sequence[Record], *, cell: str, row: str, result: str
 ) -> dict[int, ProbeResult]:
     """One result per seed, ascending; empty where it was not measured. Raises `InputError` where
-    seeds have different recipes.
+    seeds were measured with different settings.
     """
     found = {
         record.seed: record.results[result]
@@ -143,10 +141,11 @@ def difference(
 def for_every_seed(
     found: Mapping[int, ProbeResult], *, row: str, other: Mapping[int, ProbeResult]
 ) -> dict[int, ProbeResult]:
-    """Results by seed; the only one of a row that knows no seed stands for each seed of the other
-    row that has the same splits.
+    """Results by seed; the single result of a row without randomness stands for each seed of the
+    other row that has the same splits.
     """
-    if row not in SEEDLESS or len(found) != 1:
+    registered = all_rows()
+    if row not in registered or registered[row].seeded or len(found) != 1:
         return dict(found)
     (only,) = found.values()
     return {
@@ -155,15 +154,15 @@ def for_every_seed(
     }
 
 
-def sources(tokens: Sequence[str]) -> tuple[Source, Source]:
+def parse_cell_rows(tokens: Sequence[str]) -> tuple[CellRow, CellRow]:
     """The two rows that CELL ROW ROW, or CELL:ROW CELL:ROW, means. Raises `ConfigError` where it is
     neither.
     """
     if len(tokens) == 3 and not any(":" in token for token in tokens):
-        return Source(tokens[0], tokens[1]), Source(tokens[0], tokens[2])
+        return CellRow(tokens[0], tokens[1]), CellRow(tokens[0], tokens[2])
     pairs = [token.split(":") for token in tokens]
     if len(tokens) == 2 and all(len(pair) == 2 and all(pair) for pair in pairs):
-        return Source(*pairs[0]), Source(*pairs[1])
+        return CellRow(*pairs[0]), CellRow(*pairs[1])
     raise ConfigError(
         "A comparison is CELL ROW ROW, such as 'table1/MUTAG paper random', or CELL:ROW CELL:ROW,"
         " such as 'table9/MUTAG-ce-embed:paper table9/MUTAG-mse-embed:paper'. Got"
@@ -171,7 +170,9 @@ def sources(tokens: Sequence[str]) -> tuple[Source, Source]:
     )
 
 
-def compare(records: Sequence[Record], *, first: Source, second: Source, result: str) -> Comparison:
+def compare(
+    records: Sequence[Record], *, first: CellRow, second: CellRow, result: str
+) -> Comparison:
     """Two rows of the ledger, paired by seed and split.
 
     Raises:
@@ -212,19 +213,19 @@ def compare(records: Sequence[Record], *, first: Source, second: Source, result:
     )
 
 
-def _check_same_data(records: Sequence[Record], *names: Source) -> None:
+def _check_same_data(records: Sequence[Record], *names: CellRow) -> None:
     measured = {record.cell for record in records}
     sets = {}
     for name in names:
-        # A cell of one's own is known by its records alone
-        if name.cell in packaged() or name.cell not in measured:
+        # A cell of a file of one's own is known by its records alone
+        if name.cell in cell_names() or name.cell not in measured:
             sets[str(name)] = load_recipe(name.cell).dataset
     if len(set(sets.values())) > 1:
         where = " and ".join(f"{name} is measured on {dataset}" for name, dataset in sets.items())
         raise InputError(f"{where}. A comparison needs the same data set.")
 
 
-def _needed(records: Sequence[Record], name: Source, result: str) -> dict[int, ProbeResult]:
+def _needed(records: Sequence[Record], name: CellRow, result: str) -> dict[int, ProbeResult]:
     found = by_seed(records, cell=name.cell, row=name.row, result=result)
     if not found:
         there: dict[str, set[str]] = {}

@@ -55,10 +55,12 @@ class Line:
     Args:
         label: what is measured in it.
         cells: one per column.
+        headline: whether the short form of the table has it.
     """
 
     label: str
     cells: tuple[Cell, ...]
+    headline: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,28 @@
-"""The ledger: one JSON record per cell, row and seed, with everything needed to run it again.
+"""The ledger: records of measured rows, with everything needed to measure them again.
 
-Tables and the README are made from records alone.
+A record is one line of a JSON-lines file, one file per table: results/table1.jsonl. Of several
+lines for the same cell, row and seed the last one counts. Tables and pages are made from records
+alone.
 """
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
-import os
-import platform
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-import torch
-
-from graphlatent._version import __version__
+from graphlatent.bench.fingerprint import fingerprint
 from graphlatent.errors import InputError
-from graphlatent.io.atomic import write_json
+from graphlatent.io.jsonl import append_line, read_lines, rewrite_lines
 from graphlatent.probes.results import ProbeResult
+
+RecordKey: TypeAlias = tuple[str, str, int]
+OWN_FILE = "own"
+"""Where cells of files of one's own are kept: they have no table in their name."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,15 @@ class Record:
 
     Args:
         cell: name of the recipe, such as "table1/MUTAG".
-        row: "raw", "propagated", "random", "paper", "released" or "defaults".
+        row: name of a registered row, such as "paper".
         seed: of training and of folds.
         results: by "probe/selection": probe "linear", "rbf" or "paper-probe"; selection
             "validation" (everything chosen per split), "fixed" (the budget's epoch, the paper's
-            representation) or "test" (the released protocol).
+            representation), "untrained" or "test" (the released protocol).
         about: command, commit, versions, hardware, device, date, seconds.
         training: epochs, seconds, last loss, peak memory; empty where nothing is trained.
+        definition: all that defines the row in the cell, as `fingerprint.define` gives it; empty
+            where it is not known.
     """
 
     cell: str
@@ -45,65 +48,104 @@ class Record:
     results: Mapping[str, ProbeResult]
     about: Mapping[str, Any]
     training: Mapping[str, Any] = field(default_factory=dict)
+    definition: Mapping[str, Any] = field(default_factory=dict)
 
-    def path(self, root: Path) -> Path:
-        """Where the record is kept under the ledger's root."""
-        return record_path(root, self.cell, self.row, self.seed)
+    @property
+    def key(self) -> RecordKey:
+        """What a later record replaces."""
+        return self.cell, self.row, self.seed
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the definition."""
+        return fingerprint(self.definition)
 
 
-def record_path(root: Path, cell: str, row: str, seed: int) -> Path:
-    """Where the record of a cell, row and seed is kept under the ledger's root."""
-    return root / cell / f"{row}-{seed}.json"
+def ledger_file(root: Path, cell: str) -> Path:
+    """The file that holds the records of a cell."""
+    table, found, _ = cell.partition("/")
+    return root / f"{table if found else OWN_FILE}.jsonl"
 
 
-def write_record(root: Path, record: Record) -> Path:
-    """Write a record, atomically. Returns its path."""
-    path = record.path(root)
-    write_json(
-        path,
-        {
-            **asdict(record),
-            "results": {name: _plain(result) for name, result in record.results.items()},
-        },
-    )
+def append_record(root: Path, record: Record) -> Path:
+    """Append a record to the file of its table. Returns the file's path."""
+    path = ledger_file(root, record.cell)
+    results = {name: _plain(result) for name, result in record.results.items()}
+    append_line(path, {**asdict(record), "results": results})
     return path
 
 
-def read_record(path: Path) -> Record:
-    """The record in a file. Raises `InputError` where it is none."""
+def read_ledger(root: Path, cells: Iterable[str] | None = None) -> list[Record]:
+    """The records under a root by cell, row and seed, of each the last; of some cells only, where
+    given.
+
+    Raises:
+        InputError: where a line is no record, or is in the file of another table.
+    """
+    wanted = None if cells is None else set(cells)
+    paths = (
+        sorted(root.glob("*.jsonl"))
+        if wanted is None
+        else sorted({ledger_file(root, cell) for cell in wanted})
+    )
+    found: dict[RecordKey, Record] = {}
+    for path in paths:
+        for number, line in enumerate(_lines(path), start=1):
+            record = read_record(line, path=path, number=number)
+            if wanted is None or record.cell in wanted:
+                found[record.key] = record
+    return [found[key] for key in sorted(found)]
+
+
+def read_record(line: str, *, path: Path, number: int) -> Record:
+    """The record in a line. Raises `InputError` that names the line where it is none."""
+    where = f"Line {number} of {path}"
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(line)
         results = {name: _result(each) for name, each in values["results"].items()}
         if type(values["seed"]) is not int:
             raise ValueError(f"seed must be an integer, got {values['seed']!r}")
         cell, row = _text(values, "cell"), _text(values, "row")
-        return Record(
-            cell, row, values["seed"], results, dict(values["about"]), dict(values["training"])
+        about, training, definition = (
+            dict(values[key]) for key in ("about", "training", "definition")
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        record = Record(cell, row, values["seed"], results, about, training, definition)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
         raise InputError(
-            f"{path} is not a record of the ledger ({why}). Delete it and run its cell again."
+            f"{where} is not a record of the ledger ({why}). Delete the line and run its cell"
+            " again."
         ) from error
+    if ledger_file(path.parent, cell) != path:
+        raise InputError(
+            f"{where} holds a record of {cell}, which belongs into"
+            f" {ledger_file(path.parent, cell)}. Delete the line, or move it there."
+        )
+    return record
 
 
-def read_ledger(root: Path, cells: Iterable[str] | None = None) -> list[Record]:
-    """The records under a root, by cell, row and seed; of some cells only, where given.
+def compact(root: Path) -> dict[Path, int]:
+    """Sort every file by cell, row and seed, and leave out lines that later ones replaced.
+
+    Returns:
+        By file how many lines were left out.
 
     Raises:
-        InputError: where a file is no record, or is not where its record belongs, so that a copy
-            would be counted twice.
+        InputError: where a line is no record; nothing of its file is changed then.
     """
-    folders = [root] if cells is None else [root / cell for cell in cells]
-    paths = sorted({path for folder in folders for path in folder.rglob("*-*.json")})
-    records = [read_record(path) for path in paths]
-    for path, record in zip(paths, records, strict=True):
-        if record.path(root) != path:
-            raise InputError(
-                f"{path} holds the record that belongs into {record.path(root)}. Delete it, or move"
-                " it there."
-            )
-    return sorted(records, key=lambda r: (r.cell, r.row, r.seed))
+    dropped = {}
+    for path in sorted(root.glob("*.jsonl")):
+
+        def tidied(lines: list[str], path: Path = path) -> list[str]:
+            kept = {
+                read_record(line, path=path, number=number).key: line
+                for number, line in enumerate(lines, start=1)
+            }
+            dropped[path] = len(lines) - len(kept)
+            return [kept[key] for key in sorted(kept)]
+
+        rewrite_lines(path, tidied)
+    return dropped
 
 
 def results_of(records: Sequence[Record], *, cell: str, row: str, result: str) -> list[ProbeResult]:
@@ -116,12 +158,11 @@ def results_of(records: Sequence[Record], *, cell: str, row: str, result: str) -
 
 
 def records_of(records: Sequence[Record], *, cell: str, row: str, result: str) -> list[Record]:
-    """The records of a row that hold a result, in their order. Those that do not say their recipe
-    go with any.
+    """The records of a row that hold a result, in their order. Those that do not say what defines
+    them go with any.
 
     Raises:
-        InputError: where they were measured with different recipes, so that their mean would be of
-            no recipe at all.
+        InputError: where they are of different definitions, so that their mean would be of none.
     """
     found = [
         record
@@ -130,35 +171,28 @@ def records_of(records: Sequence[Record], *, cell: str, row: str, result: str) -
     ]
     seeds: dict[str, list[int]] = {}
     for record in found:
-        if record.about.get("recipe") is not None:
-            seeds.setdefault(str(record.about["recipe"]), []).append(record.seed)
+        if record.fingerprint:
+            seeds.setdefault(record.fingerprint, []).append(record.seed)
     if len(seeds) > 1:
         listed = "; ".join(
-            f"{', '.join(map(str, sorted(of)))} with recipe {recipe}"
-            for recipe, of in seeds.items()
+            f"{', '.join(map(str, sorted(of)))} with fingerprint {each}"
+            for each, of in seeds.items()
         )
         raise InputError(
-            f"The seeds of {cell}, row '{row}', were measured with different recipes, so they"
+            f"The seeds of {cell}, row '{row}', were measured with different settings, so they"
             f" cannot be averaged: seeds {listed}. Run the cell again with all of these seeds: what"
-            " was measured with another recipe is then measured anew."
+            " was measured with other settings is then measured anew."
         )
     return found
 
 
-def surroundings(device: torch.device) -> dict[str, Any]:
-    """Commit, versions, hardware and date, for a record."""
-    processor = f"{platform.machine()} CPU, {torch.get_num_threads()} thread(s)"
-    return {
-        "commit": _commit(),
-        "versions": {
-            "graphlatent": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-        "device": device.type,
-        "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else processor,
-        "date": datetime.date.today().isoformat(),
-    }
+def _lines(path: Path) -> list[str]:
+    try:
+        return read_lines(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"Cannot read the records in {path}: {getattr(error, 'strerror', None) or error}."
+        ) from error
 
 
 def _plain(result: ProbeResult) -> dict[str, Any]:
@@ -202,21 +236,3 @@ def _text(values: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{key} must be text, got {value!r}")
     return value
-
-
-def _commit() -> str:
-    """The commit of the source tree, "+" where it was changed since; "" where there is none to ask.
-
-    The environment variable GRAPHLATENT_COMMIT goes before: for a copy of the tree that left its
-        history behind.
-    """
-    if os.environ.get("GRAPHLATENT_COMMIT"):
-        return os.environ["GRAPHLATENT_COMMIT"]
-    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    try:
-        done = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-        )
-    except OSError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

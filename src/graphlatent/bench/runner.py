@@ -1,8 +1,8 @@
-"""Cells run one after another or in several processes: finished rows are skipped, a failed one does
+"""Cells run one after another or in several processes: measured rows are skipped, a failed one does
 not stop the others.
 
 Cells of the same data set and seed are run together, since they share data, trainings and probes. A
-record is written as soon as a row is done, so a run that is killed goes on where it stopped.
+record is appended as soon as a row is done, so a run that is killed goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from pathlib import Path
 
 import torch
 
-from graphlatent.bench.ledger import Record, read_record, record_path, surroundings, write_record
-from graphlatent.bench.material import at_hand, load_material
-from graphlatent.bench.measure import Measurement, measured_with
-from graphlatent.bench.recipe import ROWS, Recipe
+from graphlatent.bench.context import Measurement
+from graphlatent.bench.data import is_available, load_bundle
+from graphlatent.bench.fingerprint import define, fingerprint
+from graphlatent.bench.ledger import Record, append_record, read_ledger
+from graphlatent.bench.recipe import Recipe
+from graphlatent.bench.rows import Row, all_rows, row_names, seed_0_stands_for_all
+from graphlatent.bench.surroundings import surroundings
 from graphlatent.data.datasets import data_root
-from graphlatent.errors import InputError, bad_argument
+from graphlatent.errors import bad_argument
 from graphlatent.ops.devices import pick_device
 
 
@@ -35,7 +38,8 @@ class Event:
         cell: name of the recipe.
         row: of the cell.
         seed: of the run.
-        state: "done", "skipped" (measured before), "missing" (data not at hand) or "failed".
+        state: "done", "skipped" (measured before), "missing" (data not available locally) or
+            "failed".
         text: the score, or the reason.
     """
 
@@ -51,7 +55,7 @@ class _Task:
     """All that is to be measured for one data set and seed, in one process."""
 
     recipes: tuple[Recipe, ...]
-    rows: tuple[str, ...]
+    rows: tuple[str, ...] | None
     seed: int
     ledger: Path
     data: Path | None
@@ -89,17 +93,21 @@ def run_cells(
         command: as typed, for the records.
         on_event: called for every row.
     """
-    if rows is not None and not set(rows) <= set(ROWS):
-        raise bad_argument("rows", owner="bench run", allowed=f"among {ROWS}", got=tuple(rows))
+    if rows is not None and not set(rows) <= set(row_names()):
+        raise bad_argument(
+            "rows", owner="bench run", allowed=f"among {row_names()}", got=tuple(rows)
+        )
     threads = (
         None if jobs == 1 else max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // jobs))
     )
     ledger = ledger.resolve()
+    # A damaged ledger is refused here rather than by each process
+    read_ledger(ledger, [recipe.name for recipe in recipes])
     groups = [(seed, same) for seed in seeds for same in _grouped(recipes)]
     tasks = [
         _Task(
             same,
-            tuple(rows or ROWS),
+            None if rows is None else tuple(rows),
             seed,
             ledger,
             data,
@@ -175,66 +183,66 @@ def _run_all(task: _Task) -> list[Event]:
 
 def _run(task: _Task) -> Iterator[Event]:
     """Every row of every cell of a task; the data is only read where something is left to do."""
-    todo = []
+    registered, todo = all_rows(), []
+    measured = {
+        record.key: record.fingerprint
+        for record in read_ledger(task.ledger, [recipe.name for recipe in task.recipes])
+    }
     for recipe in task.recipes:
-        for row in (row for row in recipe.rows if row in task.rows):
-            if row in ("raw", "propagated") and recipe.protocol != "folds" and task.seed != 0:
-                yield Event(
-                    recipe.name,
-                    row,
-                    task.seed,
-                    "skipped",
-                    "nothing random in it: seed 0 stands for all",
-                )
-            elif _measured_before(record_path(task.ledger, recipe.name, row, task.seed), recipe):
-                yield Event(recipe.name, row, task.seed, "skipped", "measured before")
-            elif not at_hand(recipe, task.data or data_root()):
-                yield Event(
-                    recipe.name, row, task.seed, "missing", f"data not at hand: {recipe.dataset}"
-                )
+        for name in recipe.rows:
+            if task.rows is not None and name not in task.rows:
+                continue
+            row = registered[name]
+            if seed_0_stands_for_all(row, recipe) and task.seed != 0:
+                said = "nothing random in it: seed 0 stands for all"
+                yield Event(recipe.name, name, task.seed, "skipped", said)
+            elif measured.get((recipe.name, name, task.seed)) == fingerprint(define(recipe, row)):
+                yield Event(recipe.name, name, task.seed, "skipped", "measured before")
+            elif not is_available(recipe, task.data or data_root()):
+                said = f"data not available locally: {recipe.dataset}"
+                yield Event(recipe.name, name, task.seed, "missing", said)
             else:
                 todo.append((recipe, row))
     if not todo:
         return
-    device = pick_device(task.device)
+    device, probe_device = pick_device(task.device), pick_device(task.probe_device)
     try:
-        measurement = Measurement(
-            load_material(todo[0][0], task.data), task.seed, device, pick_device(task.probe_device)
-        )
+        data = load_bundle(todo[0][0], task.data)
+    # Without data none of the rows can be measured; each says why
     except Exception as error:
-        yield from (
-            Event(recipe.name, row, task.seed, "failed", f"{type(error).__name__}: {error}")
-            for recipe, row in todo
-        )
+        yield from (_failed(recipe, row, task, error) for recipe, row in todo)
         return
+    measurement = Measurement(data, seed=task.seed, device=device, probe_device=probe_device)
     for recipe, row in todo:
         yield _measured(measurement, recipe, row, task)
 
 
-def _measured_before(path: Path, recipe: Recipe) -> bool:
-    """Whether there is a record that was measured with the recipe as it is now; a damaged one is
-    measured again.
-    """
-    try:
-        return path.exists() and read_record(path).about.get("recipe") == measured_with(recipe)
-    except InputError:
-        return False
-
-
-def _measured(measurement: Measurement, recipe: Recipe, row: str, task: _Task) -> Event:
+def _measured(measurement: Measurement, recipe: Recipe, row: Row, task: _Task) -> Event:
     began = time.monotonic()
     try:
-        measurement.prepare(recipe, row)
-        results, training = measurement.row(recipe, row)
-    # A failed row must not stop the others; what failed is told and nothing is written
+        outcome = row.measure(measurement.cell(recipe))
+    # A failed row must not stop the others; what failed is told and nothing is recorded
     except Exception as error:
-        return Event(recipe.name, row, task.seed, "failed", f"{type(error).__name__}: {error}")
-    about = {
-        "command": task.command,
-        "recipe": measured_with(recipe),
-        **surroundings(measurement.device),
-        "seconds": round(time.monotonic() - began, 1),
-    }
-    write_record(task.ledger, Record(recipe.name, row, task.seed, results, about, training))
-    scores = ", ".join(f"{name} {100 * result.mean:.2f}" for name, result in results.items())
-    return Event(recipe.name, row, task.seed, "done", f"{scores} ({about['seconds']} s)")
+        return _failed(recipe, row, task, error)
+    seconds = round(time.monotonic() - began, 1)
+    about = {"command": task.command, **surroundings(measurement.device), "seconds": seconds}
+    append_record(
+        task.ledger,
+        Record(
+            recipe.name,
+            row.name,
+            task.seed,
+            outcome.results,
+            about,
+            outcome.training,
+            define(recipe, row),
+        ),
+    )
+    scores = ", ".join(
+        f"{name} {100 * result.mean:.2f}" for name, result in outcome.results.items()
+    )
+    return Event(recipe.name, row.name, task.seed, "done", f"{scores} ({seconds} s)")
+
+
+def _failed(recipe: Recipe, row: Row, task: _Task, error: Exception) -> Event:
+    return Event(recipe.name, row.name, task.seed, "failed", f"{type(error).__name__}: {error}")

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from graphlatent._version import __version__
-from graphlatent.cli.bench import compare_rows, fill_pages, list_cells, show_table
+from graphlatent.cli.bench import compact_records, compare_rows, fill, list_cells, show_table
 from graphlatent.cli.bench_run import run_rows
 from graphlatent.cli.demo import demo
 from graphlatent.cli.embed import embed
 from graphlatent.cli.info import info, list_data, settings
 from graphlatent.cli.links import links
+from graphlatent.cli.options import with_option_groups
 from graphlatent.cli.probe import probe
 from graphlatent.cli.train import train
 
@@ -31,10 +32,11 @@ bench.command("list")(list_cells)
 bench.command("run")(run_rows)
 bench.command("table")(show_table)
 bench.command("compare")(compare_rows)
-bench.command("fill")(fill_pages)
+bench.command("fill")(fill)
+bench.command("compact")(compact_records)
 app.add_typer(bench, name="bench")
 for command in (demo, train, embed, probe, links, info, settings):
-    app.command()(command)
+    app.command()(with_option_groups(command))
 
 
 def _version(asked: bool) -> None:

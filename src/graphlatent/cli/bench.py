@@ -1,27 +1,28 @@
-"""`graphlatent bench list | table | compare | fill`: the paper's tables, printed and measured."""
+"""`graphlatent bench list | table | compare | fill | compact`: tables, published and measured."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
-from graphlatent.bench.cells import counts, interval, points, published_cell
-from graphlatent.bench.differences import SEEDLESS, Comparison, compare, sources
+from graphlatent.bench.cells import counts, interval, points
+from graphlatent.bench.differences import Comparison, compare, parse_cell_rows
 from graphlatent.bench.formats import FORMATS, rows
-from graphlatent.bench.ledger import Record, read_ledger
-from graphlatent.bench.material import at_hand
-from graphlatent.bench.recipe import Recipe
-from graphlatent.bench.tables import TITLES, filled, make_table, recipes_of
+from graphlatent.bench.ledger import Record, compact, read_ledger
+from graphlatent.bench.loading import all_recipes, find_table, recipes_of
+from graphlatent.bench.pages import fill_pages, table_maker
+from graphlatent.bench.progress import SEEDS, cell_progress, unavailable_sets
+from graphlatent.bench.tables import make_table
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
-from graphlatent.data.datasets import DATASETS, data_root, is_present
+from graphlatent.data.datasets import data_root
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.io.atomic import refuse_unwritable, write_text
 
-SEEDS = 5  # of every row are the goal
 DEFAULT_RESULTS = Path("results")
 
 Results: TypeAlias = Annotated[
@@ -34,7 +35,7 @@ Data: TypeAlias = Annotated[
 
 def list_cells(
     table: Annotated[
-        str | None, typer.Option("--table", help=f"Only this one: {', '.join(TITLES)}.")
+        str | None, typer.Option("--table", help="Only this one, such as 1 or alpha.")
     ] = None,
     results: Results = None,
     data: Data = None,
@@ -42,36 +43,35 @@ def list_cells(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List the cells of the paper's tables: printed number, data at hand, how much is measured."""
+    """List the cells of tables: published number, whether the data is there, what is measured."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
-        if table is not None and table not in TITLES:
-            raise bad_argument(
-                "--table", owner="bench list", allowed=f"one of {tuple(TITLES)}", got=table
-            )
-        recipes = recipes_of(table)
+        if table is not None:
+            find_table(table, argument="--table", owner="bench list")
+        recipes = all_recipes() if table is None else recipes_of(table)
         records = _records(output, results, cells=[recipe.name for recipe in recipes])
         where = data or data_root()
-        cells = [_standing(recipe, records, where) for recipe in recipes]
+        cells = [cell_progress(recipe, records, root=where) for recipe in recipes]
         lines = [
             [
-                c["cell"],
-                c["dataset"],
-                c["published_text"],
-                "yes" if c["at_hand"] else "no",
-                f"{c['measured']} of {c['goal']}",
+                each.cell,
+                each.dataset,
+                each.published_text,
+                "yes" if each.available else "no",
+                f"{each.measured} of {each.goal}",
             ]
-            for c in cells
+            for each in cells
         ]
         output.table(
             f"{len(cells)} cells, rows x seeds measured; data root {where}",
-            ["cell", "data set", "published", "at hand", "measured"],
+            ["cell", "data set", "published", "data", "measured"],
             lines,
         )
-        output.result({"data": str(where), "seeds": SEEDS, "cells": cells})
+        found = [asdict(each) for each in cells]
+        output.result({"data": str(where), "seeds": SEEDS, "cells": found})
 
 
 def show_table(
-    name: Annotated[str, typer.Argument(metavar="TABLE", help=f"One of {', '.join(TITLES)}.")],
+    name: Annotated[str, typer.Argument(metavar="TABLE", help="Its name, such as 1 or alpha.")],
     form: Annotated[
         str | None,
         typer.Option(
@@ -88,25 +88,15 @@ def show_table(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make a table of the paper anew from the records: printed and measured numbers, how they were
-    selected, differences.
+    """Make a table from the records: published and measured numbers, how they were selected,
+    differences.
     """
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         write = FORMATS[_format(form, out)]
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
         records, where = _records(output, results), data or data_root()
-        measured = {
-            recipe.dataset
-            for recipe in recipes_of(None)
-            if any(record.cell == recipe.name for record in records)
-        }
-        absent = [
-            info.name
-            for info in DATASETS
-            if info.name not in measured and not is_present(info, where)
-        ]
-        made = make_table(name, records, absent=absent)
+        made = make_table(name, records, absent=unavailable_sets(records, root=where))
         if out is not None:
             write_text(out, write(made) + "\n")
             output.say(f"{made.title}: written to {out}")
@@ -144,7 +134,7 @@ def compare_rows(
     interval.
     """
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
-        first, second = sources(tokens)
+        first, second = parse_cell_rows(tokens)
         records = _records(output, results, cells=[first.cell, second.cell])
         found = compare(records, first=first, second=second, result=result)
         if found.only_one:
@@ -155,11 +145,11 @@ def compare_rows(
         _report(output, found)
 
 
-def fill_pages(
+def fill(
     pages: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PAGE...", help="Markdown pages with <!-- bench table 1 --> ... <!-- end -->."
+            metavar="PAGE...", help="Markdown pages with <!-- table 1 --> ... <!-- end -->."
         ),
     ],
     check: Annotated[
@@ -176,13 +166,12 @@ def fill_pages(
     """Write the tables of Markdown pages anew from the records."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         root = _folder(results or DEFAULT_RESULTS)
-        texts = {page: _read(page) for page in pages}
-        # All of them before any is written
-        anew = {page: filled(text, root) for page, text in texts.items()}
-        changed = [page for page, text in texts.items() if anew[page] != text]
+        # All of them are made before any is written
+        texts = fill_pages(pages, {"table": table_maker(root)})
+        changed = [page for page, (old, new) in texts.items() if old != new]
         for page in pages:
             if page in changed and not check:
-                write_text(page, anew[page])
+                write_text(page, texts[page][1])
             done = "differs from the records" if check else "written anew"
             output.say(f"{page}: {done if page in changed else 'as the records say'}")
         output.result(
@@ -190,6 +179,17 @@ def fill_pages(
         )
     if check and changed:
         raise typer.Exit(1)
+
+
+def compact_records(
+    results: Results = None, quiet: Quiet = False, as_json: Json = False, debug: Debug = False
+) -> None:
+    """Sort the records by cell, row and seed, and drop those that later ones replaced."""
+    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+        dropped = compact(_folder(results or DEFAULT_RESULTS))
+        for path, count in dropped.items():
+            output.say(f"{path}: {count} replaced records dropped")
+        output.result({str(path): count for path, count in dropped.items()})
 
 
 # ---- what the commands share
@@ -213,15 +213,6 @@ def _records(
     return read_ledger(_folder(results or DEFAULT_RESULTS), cells)
 
 
-def _read(page: Path) -> str:
-    try:
-        return page.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"Cannot read the page {page}: {getattr(error, 'strerror', None) or error}."
-        ) from error
-
-
 def _format(form: str | None, out: Path | None) -> str:
     if form is None:
         return out.suffix[1:] if out is not None and out.suffix[1:] in FORMATS else "md"
@@ -230,31 +221,6 @@ def _format(form: str | None, out: Path | None) -> str:
             "--format", owner="bench table", allowed=f"one of {tuple(FORMATS)}", got=form
         )
     return form
-
-
-def _standing(recipe: Recipe, records: Sequence[Record], root: Path) -> dict[str, Any]:
-    """What is printed, at hand and measured of a cell."""
-    seeds = {
-        row: sorted(r.seed for r in records if r.cell == recipe.name and r.row == row)
-        for row in recipe.rows
-    }
-    # Where splits know no seed
-    goals = {
-        row: 1 if row in SEEDLESS and recipe.protocol != "folds" else SEEDS for row in recipe.rows
-    }
-    printed = recipe.published
-    return {
-        "cell": recipe.name,
-        "table": recipe.table,
-        "dataset": recipe.dataset,
-        "published": None if printed is None else printed.mean,
-        "spread": None if printed is None else printed.spread,
-        "published_text": "none" if printed is None else published_cell(recipe).text,
-        "at_hand": at_hand(recipe, root),
-        "measured": sum(min(len(seeds[row]), goals[row]) for row in recipe.rows),
-        "goal": sum(goals.values()),
-        "seeds_by_row": seeds,
-    }
 
 
 def _report(output: Output, found: Comparison) -> None:

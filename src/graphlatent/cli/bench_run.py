@@ -13,9 +13,10 @@ from typing import Annotated
 
 import typer
 
-from graphlatent.bench.recipe import ROWS, Recipe, load_recipe, read_recipe
+from graphlatent.bench.loading import find_table, load_recipe, read_recipe, recipes_of
+from graphlatent.bench.recipe import Recipe
+from graphlatent.bench.rows import row_names
 from graphlatent.bench.runner import Event, run_cells
-from graphlatent.bench.tables import TITLES, recipes_of
 from graphlatent.cli.output import Debug, Json, Output, Quiet, speaking
 from graphlatent.errors import ConfigError, InputError, bad_argument
 from graphlatent.ops.devices import pick_device
@@ -66,7 +67,8 @@ def run_rows(
         chosen = None if rows is None else _rows(rows, recipes)
         number, total = (
             count(1),
-            len(which) * sum(row in (chosen or ROWS) for recipe in recipes for row in recipe.rows),
+            len(which)
+            * sum(row in (chosen or recipe.rows) for recipe in recipes for row in recipe.rows),
         )
         _refuse_file(results)
         for each in (device, probe_device or device):
@@ -145,7 +147,7 @@ def _rows(text: str, recipes: Sequence[Recipe]) -> list[str]:
     has.
     """
     chosen = [row.strip() for row in text.split(",") if row.strip()]
-    known = [row for row in ROWS if any(row in recipe.rows for recipe in recipes)]
+    known = [row for row in row_names() if any(row in recipe.rows for recipe in recipes)]
     if not chosen:
         raise bad_argument(
             "--rows",
@@ -154,7 +156,7 @@ def _rows(text: str, recipes: Sequence[Recipe]) -> list[str]:
             got=text,
         )
     # Names of no row at all are refused by the runner
-    lacking = [row for row in chosen if row in ROWS and row not in known]
+    lacking = [row for row in chosen if row in row_names() and row not in known]
     if lacking:
         raise ConfigError(
             f"None of the named cells has the row(s) {', '.join(lacking)} of --rows. They have:"
@@ -174,8 +176,8 @@ def _refuse_file(results: Path) -> None:
 
 
 def _check_data(event: Event, data: Path | None) -> None:
-    """Raise where a row lacks its data because there is no such folder. Rows on made-up graphs, or
-    measured before, need none.
+    """Raise where a row lacks its data because there is no such folder. Rows on synthetic graphs,
+    or measured before, need none.
     """
     if event.state == "missing" and data is not None and not data.is_dir():
         raise InputError(
@@ -187,16 +189,13 @@ def _check_data(event: Event, data: Path | None) -> None:
 def _recipes(cells: Sequence[str], tables: Sequence[str]) -> list[Recipe]:
     """The recipes of cells and tables, each once."""
     for table in tables:
-        if table not in TITLES:
-            raise bad_argument(
-                "--table", owner="bench run", allowed=f"one of {tuple(TITLES)}", got=table
-            )
+        find_table(table, argument="--table", owner="bench run")
     own: dict[str, str] = {}
     for cell in dict.fromkeys(cell for cell in cells if cell.endswith(".toml")):
         same = own.setdefault(Path(cell).stem, cell)
         if Path(same).resolve() != Path(cell).resolve():
             raise ConfigError(
-                f"{same} and {cell} have the same name, so their records would be the same files."
+                f"{same} and {cell} have the same name, so their records would be the same."
                 " Rename one of them."
             )
     named = [_own_recipe(cell) if cell.endswith(".toml") else load_recipe(cell) for cell in cells]

@@ -1,4 +1,4 @@
-"""`graphlatent info`, `graphlatent settings` and `graphlatent data list`: what is there."""
+"""`graphlatent info`, `graphlatent settings` and `graphlatent data list`."""
 
 from __future__ import annotations
 
@@ -7,42 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
+from graphlatent.cli.models import estimator_for
+from graphlatent.cli.options import InputOptions
 from graphlatent.cli.output import Debug, Json, Output, Quiet, speaking
-from graphlatent.cli.reading import (
-    FeatureNames,
-    GraphColumn,
-    Id,
-    Label,
-    Nodes,
-    Source,
-    Target,
-    Weight,
-    about_graph,
-    read_input,
-    table_options,
-)
 from graphlatent.config import describe
 from graphlatent.data.datasets import DATASETS, data_root, is_present
-from graphlatent.data.features import fit_features
-from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.options import label_hints
-from graphlatent.errors import InputError
+from graphlatent.data.describe import describe_graph, find_problems
+from graphlatent.io.config_file import DEFAULT_METHOD
 from graphlatent.io.runfolder import RunFolder
-from graphlatent.methods.registry import estimator_class
 
 
 def info(
     source: Annotated[
         str, typer.Argument(metavar="RUN|INPUT", help="A run folder, or anything 'train' takes.")
     ],
-    nodes: Nodes = None,
-    source_column: Source = None,
-    target_column: Target = None,
-    weight_column: Weight = None,
-    id_column: Id = None,
-    graph_column: GraphColumn = None,
-    label: Label = None,
-    features: FeatureNames = None,
+    reading: InputOptions,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
@@ -53,45 +32,24 @@ def info(
         if run.started:
             facts = _about_run(run)
         else:
-            options = table_options(
-                source_column,
-                target_column,
-                weight_column,
-                id_column,
-                graph_column,
-                label,
-                features,
-            )
-            output.quiet = True  # the notes stand in the table
-            graph = read_input(source, nodes, options, symmetrize=True)
-            hints = label_hints(graph.columns or ()) if options.features is None else []
-            facts = {**about_graph(graph), "problems": _problems(graph) + hints}
+            options = reading.table_options()
+            # The notes are in the table
+            output.quiet = True
+            graph = reading.read(source, options, symmetrize=True)
+            problems = find_problems(graph, features_named=options.features is not None)
+            facts = {**describe_graph(graph), "problems": problems}
         _show(output, source, facts)
-
-
-def _problems(graph: GraphData) -> list[str]:
-    """What 'train' would refuse with the default settings."""
-    found = []
-    try:
-        fit_features(graph, degree_cap=1)
-    except InputError as error:
-        found.append(str(error))
-    if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):
-        found.append(
-            "some edge weights are negative: encoder=gcn refuses them, encoder=gin takes them"
-        )
-    return found
 
 
 def _about_run(run: RunFolder) -> dict[str, Any]:
     config = run.read_config()
-    level, settings = config.level, config.settings
     about, history = run.read_json("versions.json"), run.read_history()
     facts: dict[str, Any] = {
-        "level": level,
+        "level": config.level,
+        "method": config.method,
         "complete": run.complete,
         "epochs_done": len(history),
-        "epochs_asked": settings.get("epochs"),
+        "epochs_asked": config.settings.get("epochs"),
     }
     if len(history):
         facts |= {"first_loss": history.loss[0], "last_loss": history.loss[-1]}
@@ -101,9 +59,10 @@ def _about_run(run: RunFolder) -> dict[str, Any]:
         "random_state": about.get("random_state"),
     }
     facts["features"] = run.read_json("features.json").get("kind")
-    facts["settings"] = settings
+    facts["settings"] = dict(config.settings)
     if run.complete:
-        run.read_model()  # a damaged folder is said here
+        # A damaged folder is an error
+        run.read_model()
     return facts
 
 
@@ -129,15 +88,16 @@ def _show(output: Output, source: str, facts: dict[str, Any]) -> None:
 
 def settings(
     level: Annotated[str, typer.Option("--level", help="'node' or 'graph'.")] = "node",
+    method: Annotated[str, typer.Option("--method", help="Name of the method.")] = DEFAULT_METHOD,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """List every setting: the arguments of the estimators, the keys of TOML files and of --set."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
-        rows = describe(estimator_class("lagraph", level).settings_class)
+        rows = describe(estimator_for(level, method).settings_class)
         output.settings(
-            f"settings of level '{level}'",
+            f"settings of method '{method}' at {level} level",
             [[name, str(default), doc, allowed] for name, allowed, default, doc in rows],
         )
         output.result(
@@ -156,14 +116,14 @@ def list_data(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List the data sets of the paper that can be used by name, and which are at hand."""
+    """List the data sets of the paper that can be used by name, and which are available locally."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
         where = root or data_root()
         rows = [
             {
                 "name": entry.name,
                 "level": entry.level,
-                "at_hand": is_present(entry, where),
+                "available": is_present(entry, where),
                 **_sizes(entry),
             }
             for entry in DATASETS

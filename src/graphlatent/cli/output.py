@@ -1,4 +1,4 @@
-"""What every command shares: how it speaks, and how it fails.
+"""What every command shares: what it prints, and how it fails.
 
 Results go to standard output (as JSON with `--json`), notes and progress to standard error. A
 mistake of the user is one or two lines on standard error and exit code 2; an interruption is exit
@@ -50,7 +50,7 @@ def _out_of_memory(error: Exception) -> bool:
 
 @dataclass
 class Output:
-    """One command's voice."""
+    """What a command prints, on standard output and standard error."""
 
     quiet: bool
     as_json: bool
@@ -96,7 +96,8 @@ class Output:
     def result(self, value: dict[str, Any]) -> None:
         """The whole result for machines; only with `--json`."""
         if self.as_json:
-            typer.echo(json.dumps(value, allow_nan=False))  # as it is, whatever the terminal
+            # Not through rich, which would wrap lines
+            typer.echo(json.dumps(value, allow_nan=False))
 
 
 @contextmanager

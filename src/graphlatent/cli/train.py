@@ -13,54 +13,31 @@ from typing import Annotated, Any
 
 import typer
 
-from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
-from graphlatent.cli.reading import (
-    FeatureNames,
-    GraphColumn,
-    Id,
-    Input,
-    Label,
-    Nodes,
-    Source,
-    Target,
-    Weight,
-    about_graph,
-    read_input,
-    table_options,
+from graphlatent.cli.models import (
+    ModelOptions,
+    estimator_for,
+    make_estimator,
+    settings_in_file,
 )
-from graphlatent.config import from_mapping, parse_value
+from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
+from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
 from graphlatent.data.datasets import find_dataset
-from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.describe import describe_graph
 from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
 from graphlatent.estimator import Estimator
 from graphlatent.io.atomic import refuse_existing, write_json
-from graphlatent.io.config_file import read_config
+from graphlatent.io.config_file import RunConfig
 from graphlatent.io.runfolder import RunFolder
-from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.training.loop import Hooks
 from graphlatent.training.progress import training_bar
 
-ESTIMATORS: dict[str, type[NodeLaGraph] | type[GraphLaGraph]] = {
-    "node": NodeLaGraph,
-    "graph": GraphLaGraph,
-}
-
 
 def train(
-    source: Input,
+    source: GraphInput,
     out: Annotated[Path, typer.Option("--out", help="The run folder to write.")],
-    level: Annotated[
-        str | None,
-        typer.Option("--level", help="'node' or 'graph': what gets an embedding (node)."),
-    ] = None,
-    nodes: Nodes = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", help="Settings as TOML; a run's config.toml will do.")
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A setting, key=value; see 'graphlatent settings'."),
-    ] = None,
+    model: ModelOptions,
+    reading: InputOptions,
+    settings: SettingsOptions,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")
     ] = False,
@@ -68,32 +45,25 @@ def train(
         float, typer.Option("--save-every", help="Seconds between checkpoints.", min=0)
     ] = 30.0,
     overwrite: Overwrite = False,
-    source_column: Source = None,
-    target_column: Target = None,
-    weight_column: Weight = None,
-    id_column: Id = None,
-    graph_column: GraphColumn = None,
-    label: Label = None,
-    features: FeatureNames = None,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Learn embeddings without labels and save model, history and embeddings in a run folder."""
     with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
-        run = RunFolder(out, replace=overwrite)
-        options = table_options(
-            source_column, target_column, weight_column, id_column, graph_column, label, features
-        )
+        options = reading.table_options()
+        run = RunFolder(out, replace=overwrite, reading=options.to_dict())
         if resume:
             _check_resumable(run)
         else:
             _check_free(run, overwrite=overwrite)
-        estimator = _estimator(run, source, level, config, assignments or [], resume=resume)
+        estimator = _estimator(run, source, model, settings, resume=resume)
         estimator.set_params(progress=not quiet and not as_json)
-        estimator._resolved()  # wrong settings fail here, before a large file is read
-        graph = read_input(source, nodes, options, symmetrize=estimator.symmetrize)
-        output.note(_summary(about_graph(graph), estimator))
+        # Wrong settings fail here, before a large file is read
+        estimator._resolved()
+        graph = reading.read(source, options, symmetrize=estimator.symmetrize)
+        about = describe_graph(graph)
+        output.note(_summary(about, estimator))
         began = time.monotonic()
         with (
             _interruptible() as stop,
@@ -106,11 +76,8 @@ def train(
                     f"{interruption} Saved. Go on with the same command and --resume."
                 ) from None
         seconds = time.monotonic() - began
-        embeddings = estimator.embed(graph)
-        embeddings.save(out / "embeddings.parquet", overwrite=True)
-        result = _result(
-            estimator, graph_facts=about_graph(graph), seconds=seconds, out=out, options=options
-        )
+        estimator.embed(graph).save(out / "embeddings.parquet", overwrite=True)
+        result = _result(estimator, about=about, seconds=seconds, out=out)
         write_json(out / "results.json", result)
         _report(output, result)
 
@@ -118,52 +85,36 @@ def train(
 def _estimator(
     run: RunFolder,
     source: str,
-    level: str | None,
-    config: Path | None,
-    assignments: list[str],
+    model: ModelOptions,
+    settings: SettingsOptions,
     *,
     resume: bool,
 ) -> Estimator:
-    values: dict[str, Any] = {}
+    config = settings_in_file(settings)
+    level, method, values = config.level, config.method, config.settings
     if resume:
-        level, values = _agreeing_level(run, level)
-    if config is not None:
-        found = read_config(config)
-        level, values = level or found.level, dict(found.settings)
-    if level is None:
+        before = run.read_config()
+        level, method = _agreeing(run, before, model)
+        values = before.settings if settings.config is None else values
+    if level is None and model.level is None:
         known = None if Path(source).exists() else find_dataset(source)
         level = known.level if known else "node"
-    return make_estimator(level, values, assignments, where=str(config or "--set"))
+    cls = estimator_for(model.level or str(level), model.method or method)
+    return make_estimator(cls, values, settings)
 
 
-def make_estimator(
-    level: str, values: dict[str, Any], assignments: list[str], *, where: str
-) -> Estimator:
-    """An estimator of the settings in a file, then of those given by --set.
-
-    Raises:
-        ConfigError: where a setting is unknown or out of range, or the encoder is one that only
-            Python knows.
-    """
-    cls = ESTIMATORS[level].settings_class
-    values = {**values, **dict(parse_value(cls, text) for text in assignments)}
-    if str(values.get("encoder", "")).startswith("custom:"):
-        raise ConfigError(
-            "This run was trained with your own encoder; go on with it from Python: fit(graph,"
-            " run=RunFolder(path))."
-        )
-    return from_mapping(ESTIMATORS[level], values, where=where)
-
-
-def _agreeing_level(run: RunFolder, level: str | None) -> tuple[str, dict[str, Any]]:
-    config = run.read_config()
-    old, values = str(config.level), dict(config.settings)
-    if level is not None and level != old:
-        raise ConfigError(
-            f"{run.path} is a {old}-level run; --level {level} does not fit. Leave --level out, or"
-            " use another --out."
-        )
-    return old, values
+def _agreeing(run: RunFolder, before: RunConfig, model: ModelOptions) -> tuple[str, str]:
+    """Level and method of a run that is resumed. Raises where other ones were asked for."""
+    for name, old, new in (
+        ("level", before.level, model.level),
+        ("method", before.method, model.method),
+    ):
+        if new is not None and new != old:
+            raise ConfigError(
+                f"{run.path} is a run of {name} '{old}'; --{name} {new} does not fit. Leave"
+                f" --{name} out, or use another --out."
+            )
+    return str(before.level), before.method
 
 
 def _check_free(run: RunFolder, *, overwrite: bool) -> None:
@@ -223,26 +174,26 @@ def _interruptible() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _summary(facts: dict[str, Any], estimator: Estimator) -> str:
-    graphs = "1 graph" if facts["graphs"] == 1 else f"{facts['graphs']:,} graphs"
+def _summary(about: dict[str, Any], estimator: Estimator) -> str:
+    graphs = "1 graph" if about["graphs"] == 1 else f"{about['graphs']:,} graphs"
     return (
-        f"{graphs}, {facts['nodes']:,} nodes, {facts['edges']:,} directed edges, features:"
-        f" {facts['features']}; {estimator.epochs} epochs"
+        f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} directed edges, features:"
+        f" {about['features']}; {estimator.epochs} epochs"
     )
 
 
 def _result(
     estimator: Estimator,
     *,
-    graph_facts: dict[str, Any],
+    about: dict[str, Any],
     seconds: float,
     out: Path,
-    options: TableOptions,
 ) -> dict[str, Any]:
     history = estimator.history_
     return {
         "level": estimator.level,
-        "input": graph_facts,
+        "method": estimator.method.name,
+        "input": about,
         "epochs": len(history),
         "loss": history.loss[-1] if len(history) else None,
         **{name: column[-1] if column else None for name, column in history.terms.items()},
@@ -250,7 +201,6 @@ def _result(
         "seconds": round(seconds, 3),
         "run": str(out),
         "embeddings": str(out / "embeddings.parquet"),
-        "reading": options.to_dict(),
     }
 
 

@@ -1,6 +1,6 @@
 """`assemble`: graphs as readers found them, checked, cleaned and joined into one `GraphData`.
 
-The one border where a graph is checked; everything behind it relies on that. Legend: N nodes, E
+The one place where graphs are checked; everything after it relies on that. Legend: N nodes, E
 edges, F features, B graphs.
 """
 
@@ -23,13 +23,12 @@ from graphlatent.ops.sparse import SparseMatrix
 
 
 def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphData:
-    """The graphs checked, cleaned and laid side by side.
+    """The graphs checked, cleaned and joined.
 
     Args:
         graphs: one or more graphs, all with features of the same width, or all with the same
             columns, or all without.
-        symmetrize: read every edge in both directions; said once, as a warning, where that added
-            edges.
+        symmetrize: read every edge in both directions, with one warning where that added edges.
 
     Raises:
         InputError: where a graph cannot be used; the message names the graph and what to do.
@@ -94,12 +93,11 @@ def _checked_size(graph: RawGraph) -> int:
 
 
 def _undirected_nodes(graphs: Sequence[RawGraph]) -> Tensor | None:
-    said = torch.tensor([g.directed is False for g in graphs])
-    return (
-        torch.repeat_interleave(said, torch.tensor([g.num_nodes for g in graphs]))
-        if bool(said.any())
-        else None
-    )
+    """Which nodes are in a graph that is known to be undirected, bool [N]; None where none is."""
+    undirected = torch.tensor([g.directed is False for g in graphs])
+    if not bool(undirected.any()):
+        return None
+    return torch.repeat_interleave(undirected, torch.tensor([g.num_nodes for g in graphs]))
 
 
 def _checked_edges(graph: RawGraph) -> Tensor:
@@ -196,7 +194,8 @@ def _joined_columns(graphs: Sequence[RawGraph]) -> Mapping[str, np.ndarray[Any, 
 def _joined_column(name: str, graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any]:
     parts = [np.asarray((g.columns or {})[name]) for g in graphs]
     numeric = [part.dtype.kind in "biuf" for part in parts]
-    if any(numeric) and not all(numeric):  # NumPy would turn the numbers into text
+    # NumPy would turn the numbers into text
+    if any(numeric) and not all(numeric):
         number, other = graphs[numeric.index(True)].name, graphs[numeric.index(False)].name
         raise InputError(
             f"Column '{name}' holds numbers in {number} but not in {other}. Give it one type in all"

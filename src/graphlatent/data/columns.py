@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+import pandas as pd
 
 from graphlatent.errors import GraphLatentWarning, InputError
 
@@ -29,7 +30,7 @@ _KIND_OF_DTYPE: dict[str, ColumnKind] = {
     "S": "categorical",
 }
 _WORDS = {"numeric": "numbers", "boolean": "truth values", "categorical": "text"}
-_MISSING_TYPES = {"NoneType", "NAType", "NaTType"}  # by name: pandas need not be installed
+# A text column with more values than this, in more than half of its rows, is probably an id
 _MANY_CATEGORIES = 100
 
 
@@ -204,15 +205,10 @@ def _checked_kind(name: str, values: Array, node_ids: Array | None) -> ColumnKin
 
 def _checked_object_kind(name: str, values: Array, node_ids: Array | None) -> ColumnKind:
     types = set(map(type, values.tolist()))
-    if types == {str}:  # by far the most frequent case
+    # By far the most frequent case
+    if types == {str}:
         return "categorical"
-    missing = np.array(
-        [
-            type(v).__name__ in _MISSING_TYPES
-            or (isinstance(v, float | np.floating) and math.isnan(v))
-            for v in values
-        ]
-    )
+    missing = np.array([np.ndim(value) == 0 and bool(pd.isna(value)) for value in values])
     if missing.any():
         raise _missing(name, missing, node_ids)
     if all(issubclass(t, bool | np.bool_) for t in types):

@@ -1,5 +1,5 @@
-"""Several graphs that lie side by side in one, cut apart. Readers work on whole files; `assemble`
-wants one graph at a time.
+"""Several graphs that share one index space, separated: readers work on whole files, `assemble`
+takes one graph at a time.
 
 Legend: N nodes, E edges, B graphs.
 """
@@ -23,8 +23,8 @@ def cut_graphs(
     """One graph for each piece `ptr[g]:ptr[g + 1]` of the nodes of `joined`.
 
     Args:
-        joined: the graphs side by side; `y` with N rows is cut by nodes, any other (B rows) by
-            graphs.
+        joined: the graphs in one index space; `y` with N rows is split by nodes, any other (B
+            rows) by graphs.
         ptr: first node of each graph and the end, [B + 1].
         graph_ids: the graphs' names [B], or None.
     """
@@ -56,7 +56,7 @@ def cut_graphs(
                 name=f"{joined.name}, graph "
                 + (f"{g} (from 0)" if graph_ids is None else repr(graph_ids[g])),
                 directed=joined.directed,
-                # Said once, of the file as a whole
+                # They are about the file as a whole
                 notes=joined.notes if g == 0 else {},
             )
         )

@@ -1,4 +1,4 @@
-"""The paper's fifteen data sets by name.
+"""Data sets by name: the fifteen of the paper, and PPI-small.
 
 Files are looked for under a root folder, in the places PyTorch Geometric's own classes use; what is
 not there is downloaded by those classes. The TU and gnn-benchmark files are then read by our own
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ from graphlatent.data.readers.tu import find_tu, read_tu
 from graphlatent.errors import InputError, missing_package
 
 Level: TypeAlias = Literal["graph", "node"]
-Layout: TypeAlias = Literal["tu", "npz", "ppi", "saint"]
+Layout: TypeAlias = Literal["tu", "npz", "ppi", "saint", "parts"]
 
 ROOT_VARIABLE = "GRAPHLATENT_DATA"
 
@@ -42,10 +43,10 @@ class DatasetInfo:
         folder: folder under the root, as PyTorch Geometric names it.
         num_graphs: B.
         num_nodes: nodes of a graph, on average.
-        num_edges: undirected edges of a graph, on average (of COLLAB with its 2,837 self-loops,
-            which `load_dataset` drops).
+        num_edges: undirected edges of a graph, on average. Of COLLAB with its 2,837 self-loops, of
+            PPI-small with half of its 6,322: `load_dataset` drops them.
         num_features: F; 0 where there are none and node degrees stand in.
-        num_classes: K; of PPI the labels that a node may have any number of.
+        num_classes: K; of PPI and PPI-small the labels, of which a node may have any number.
         aliases: other names it is known by.
         raw_files: names of the raw files; empty for the TU layout, whose names follow from
             `folder`.
@@ -163,6 +164,20 @@ DATASETS: tuple[DatasetInfo, ...] = (
         ("ms_academic_phy.npz",),
     ),
     DatasetInfo("PPI", "node", "ppi", "PPI", 24, 2373, 34133, 50, 121, (), _PPI_FILES),
+    # The smaller PPI of GraphSAINT (arXiv:1907.04931), one graph: not the 24 graphs of the paper.
+    DatasetInfo(
+        "PPI-small",
+        "node",
+        "parts",
+        "PPI-small",
+        1,
+        14755,
+        225270,
+        50,
+        121,
+        (),
+        ("ppi_small.npz",),
+    ),
     DatasetInfo("Flickr", "node", "saint", "Flickr", 1, 89250, 449878, 500, 7, (), _SAINT_FILES),
     DatasetInfo(
         "Reddit",
@@ -236,6 +251,8 @@ def load_dataset(name: str, *, root: str | Path | None = None, binarize: bool = 
         return Dataset(_undirected(_read_tu(info, place)), info)
     if info.layout == "npz":
         return Dataset(_undirected([_read_npz(info, place, binarize=binarize)]), info)
+    if info.layout == "parts":
+        return _load_parts(info, place)
     return _load_ppi(info, place) if info.layout == "ppi" else _load_saint(info, place)
 
 
@@ -296,6 +313,28 @@ def _load_ppi(info: DatasetInfo, root: Path) -> Dataset:
     return Dataset(graph, info, part_of_graph == 0, part_of_graph == 1, part_of_graph == 2)
 
 
+def _load_parts(info: DatasetInfo, root: Path) -> Dataset:
+    """One .npz with edges [2, E], each once; x; y; and split: 0 train, 1 validation, 2 test."""
+    path = root / info.folder / "raw" / info.raw_files[0]
+    if not path.is_file():
+        raise _unavailable(info, root, "there is no place to download it from")
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            edges, split, x, y = (arrays[name] for name in ("edges", "split", "x", "y"))
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
+        raise InputError(
+            f"{path} cannot be read as the data set {info.name}: {type(error).__name__}: {error}"
+        ) from error
+    raw = RawGraph(
+        torch.from_numpy(edges.astype(np.int64)),
+        num_nodes=len(x),
+        x=torch.from_numpy(x.astype(np.float32)),
+        y=torch.from_numpy(y.astype(np.int64)),
+    )
+    part = torch.from_numpy(split.astype(np.int64))
+    return Dataset(_undirected([raw]), info, part == 0, part == 1, part == 2)
+
+
 def _load_saint(info: DatasetInfo, root: Path) -> Dataset:
     data = _with_pyg(
         info, root, lambda datasets: getattr(datasets, info.folder)(str(root / info.folder))[0]
@@ -310,30 +349,31 @@ def _load_saint(info: DatasetInfo, root: Path) -> Dataset:
 
 
 def _with_pyg(info: DatasetInfo, root: Path, load: Callable[[Any], Any]) -> Any:
-    """What `load` makes of the module `torch_geometric.datasets`, any failure told as where the
-    files belong.
+    """What `load` makes of the module `torch_geometric.datasets`; a failure is reported together
+    with the place where the files belong.
     """
-    try:
-        from torch_geometric import datasets
-    except ImportError as error:
-        raise missing_package(
-            "torch_geometric", needed_for=f"Loading the data set {info.name}"
-        ) from error
+    from torch_geometric import datasets
+
     try:
         return load(datasets)
     except ImportError as error:
         raise missing_package(
             error.name or "networkx", needed_for=f"Loading the data set {info.name}"
         ) from error
-    # The network, the server, the archive, PyG's own reader: all mean that the set is not to be had
+    # Network, server, archive or PyG's own reader: in each case the set is not available
     except Exception as error:
-        files = (
-            ", ".join(info.raw_files)
-            or f"{info.folder}_A.txt, {info.folder}_graph_indicator.txt and their companions"
-        )
-        raise InputError(
-            f"The data set {info.name} is not (or not whole) under {root} and could not be"
-            f" downloaded: {type(error).__name__}: {error}. Put its files ({files}) into"
-            f" {root / info.folder / 'raw'}, or name another root, for example by the environment"
-            f" variable {ROOT_VARIABLE}."
+        raise _unavailable(
+            info, root, f"could not be downloaded: {type(error).__name__}: {error}"
         ) from error
+
+
+def _unavailable(info: DatasetInfo, root: Path, why: str) -> InputError:
+    files = (
+        ", ".join(info.raw_files)
+        or f"{info.folder}_A.txt, {info.folder}_graph_indicator.txt and their companions"
+    )
+    return InputError(
+        f"The data set {info.name} is not (or not whole) under {root} and {why}. Put its files"
+        f" ({files}) into {root / info.folder / 'raw'}, or name another root, for example by the"
+        f" environment variable {ROOT_VARIABLE}."
+    )

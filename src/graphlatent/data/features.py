@@ -1,5 +1,4 @@
-"""Which numbers stand for a node: decided once at fit time (`FeatureSpec`), then applied to every
-graph alike.
+"""The features of nodes: decided at fit time (`FeatureSpec`), then computed for every graph alike.
 
 Three kinds: a matrix that was given is taken as it is; named columns are encoded one by one
 (columns.py); a graph without features gets its nodes' degrees, one-hot up to a cap, as the paper
@@ -41,7 +40,7 @@ class FeatureSpec:
             (one-hot).
         num_features: F, the width of the matrix; for 'given' only.
         columns: the columns in their order; for 'columns' only.
-        cap: the largest degree told apart; for 'degree' only.
+        cap: degrees above this share one feature; for 'degree' only.
     """
 
     kind: FeatureKind
@@ -79,14 +78,14 @@ class FeatureSpec:
 
     @property
     def width(self) -> int:
-        """W: how many numbers stand for a node."""
+        """W: the number of features of a node."""
         if self.kind == "degree":
             return self.cap + 1
         return self.num_features if self.kind == "given" else sum(c.width for c in self.columns)
 
     @property
     def names(self) -> list[str]:
-        """A name for each of those numbers."""
+        """A name for each feature."""
         if self.kind == "given":
             return [f"x{i}" for i in range(self.num_features)]
         if self.kind == "degree":
@@ -126,7 +125,7 @@ def fit_features(graph: GraphData, *, degree_cap: int, standardize: bool = True)
     Args:
         graph: one graph or several; its matrix is used if it has one, else its columns, else its
             nodes' degrees.
-        degree_cap: degrees above this are not told apart.
+        degree_cap: degrees above this share one feature.
         standardize: bring numeric columns to mean 0 and standard deviation 1, but for columns that
             hold only 0 and 1. Matrices are taken as they are.
 
@@ -199,7 +198,7 @@ def _check_kind(spec: FeatureSpec, graph: GraphData) -> None:
 def encode_columns(
     specs: Sequence[ColumnSpec], columns: Mapping[str, Array], *, node_ids: Array | None = None
 ) -> Tensor | SparseMatrix:
-    """The columns side by side as float32 [N, W]; sparse where that is wide and mostly 0.
+    """The encoded columns as one matrix, float32 [N, W]; sparse where it is wide and mostly 0.
 
     Args:
         specs: how each column is encoded.

@@ -34,10 +34,10 @@ class RawGraph:
         graph_id: the user's name of the graph, or None.
         y: labels, per node [N] or one for the graph; kept for probes, never seen by training.
         name: where the graph came from, for messages.
-        directed: whether the source said that its edges have a direction; None where it cannot say.
-            Where it is False, an edge listed once stands for both directions.
-        notes: what the reader did not use or had to assume, in words, by a key under which the
-            notes of several graphs are counted as one.
+        directed: whether edges have a direction; None where the source does not say. Where it is
+            False, an edge that is listed once means both directions.
+        notes: what the reader did not use or had to assume, as sentences; notes of several graphs
+            with the same key are reported once.
     """
 
     edge_index: Any
@@ -55,7 +55,7 @@ class RawGraph:
 
 @dataclass(frozen=True, eq=False)
 class GraphData:
-    """One graph, or several side by side in one index space, checked and regular.
+    """One graph, or several in one index space, checked and regular.
 
     Args:
         edge_index: int64 [2, E], sorted by source then target, each edge once.
@@ -68,9 +68,9 @@ class GraphData:
         node_ids: the user's names of the nodes [N], or None for 0..N-1.
         graph_ids: the user's names of the graphs [B], or None for 0..B-1.
         y: labels, per node [N] or per graph [B], or None. Training never reads them.
-        undirected: every edge stands in both directions with one weight.
-        symmetrized: it does so because reverse edges were added.
-        notes: what was done to the input, in words.
+        undirected: every edge is there in both directions, with one weight.
+        symmetrized: this is so because reverse edges were added.
+        notes: what was done to the input, as sentences.
     """
 
     edge_index: Tensor

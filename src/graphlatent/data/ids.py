@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from graphlatent.data.readers.arrow import Table
+from graphlatent.data.readers.arrow import LoadedTable
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -36,7 +36,7 @@ class IdColumn:
     open_type: bool
 
 
-def read_ids(table: Table, name: str, *, option: str) -> IdColumn:
+def read_ids(table: LoadedTable, name: str, *, option: str) -> IdColumn:
     """The column `name` as ids. Raises `InputError` where an id is missing or neither an integer
     nor text.
     """

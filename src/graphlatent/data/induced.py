@@ -1,5 +1,5 @@
-"""The part of a graph that some of its nodes make up: what training may see where the other nodes
-are kept for the test.
+"""The subgraph induced by some of the nodes: what training may see where the others are kept for
+the test.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.utils import subgraph
 
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import InputError
@@ -34,14 +35,15 @@ def induced_subgraph(graph: GraphData, nodes: Tensor) -> GraphData:
     if not bool(nodes.any()):
         raise InputError("A subgraph needs at least one node, and none is chosen.")
     kept = nodes.nonzero().squeeze(1)
-    number = torch.cumsum(nodes, 0) - 1
-    inside = nodes[graph.edge_index[0]] & nodes[graph.edge_index[1]]
+    edge_index, edge_weight = subgraph(
+        nodes, graph.edge_index, graph.edge_weight, relabel_nodes=True, num_nodes=graph.num_nodes
+    )
     sizes = torch.bincount(graph.graph_of_node[kept], minlength=graph.num_graphs)
     graphs = sizes > 0
     per_node = graph.y is not None and len(graph.y) == graph.num_nodes
     return replace(
         graph,
-        edge_index=number[graph.edge_index[:, inside]],
+        edge_index=edge_index,
         num_nodes=len(kept),
         ptr=torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(sizes[graphs], 0)]),
         x=None if graph.x is None else take_rows(graph.x, kept),
@@ -50,7 +52,7 @@ def induced_subgraph(graph: GraphData, nodes: Tensor) -> GraphData:
             if graph.columns is None
             else {name: values[kept.numpy()] for name, values in graph.columns.items()}
         ),
-        edge_weight=None if graph.edge_weight is None else graph.edge_weight[inside],
+        edge_weight=edge_weight,
         node_ids=_taken(graph.node_ids, kept),
         graph_ids=_taken(graph.graph_ids, graphs.nonzero().squeeze(1)),
         y=_taken(graph.y, kept if per_node else graphs.nonzero().squeeze(1)),

@@ -1,5 +1,4 @@
-"""Graphs whose communities overlap, with known members: what overlapping community detection can be
-checked on.
+"""Synthetic graphs whose communities overlap, with known members, to check community detection on.
 
 The edges are those of the community-affiliation model (Yang and Leskovec, "Community-affiliation
 graph model for overlapping network community detection", ICDM 2012): every community links its own
@@ -123,12 +122,13 @@ def _members(
     *,
     generator: torch.Generator,
 ) -> Tensor:
-    """Who is where, bool [N, K]: a first community of each node in turn, and for random nodes
-    further ones in random order.
+    """Memberships, bool [N, K]: a first community for every node, and for random nodes further
+    ones in random order.
     """
     first = torch.randperm(num_nodes, generator=generator) % num_communities
     order = torch.rand(num_nodes, num_communities, generator=generator)
-    order[torch.arange(num_nodes), first] = -1.0  # the first community is always kept
+    # The first community is always kept
+    order[torch.arange(num_nodes), first] = -1.0
     rank = order.argsort(1).argsort(1)
     count = torch.ones(num_nodes, dtype=torch.int64)
     count[torch.randperm(num_nodes, generator=generator)[:num_shared]] = memberships
@@ -138,13 +138,14 @@ def _members(
 def _edges(
     members: Tensor, *, avg_degree: float, mixing: float, generator: torch.Generator
 ) -> Tensor:
-    """Edges in one direction [2, E], without self-loops; some may stand there twice."""
+    """Edges in one direction [2, E], without self-loops; some may be there twice."""
     num_nodes, num_communities = members.shape
     expected = (
         torch.tensor([(1 - mixing), mixing], dtype=torch.float64) * num_nodes * avg_degree / 2
     )
     num_inside, num_anywhere = torch.poisson(expected, generator=generator).long().tolist()
-    community, node = members.T.nonzero(as_tuple=True)  # community after community
+    # Sorted by community
+    community, node = members.T.nonzero(as_tuple=True)
     size = torch.bincount(community, minlength=num_communities)
     start = torch.cumsum(size, 0) - size
     # A membership: large communities are picked more often

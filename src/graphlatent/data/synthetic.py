@@ -1,5 +1,4 @@
-"""Graphs made up so that the latent features are known: the only place where latent graph
-prediction can be checked.
+"""Synthetic graphs whose latent features are known, so that a prediction of them can be measured.
 
 The paper (section 2.2) takes the observed features X to be a noisy view of latent features F on the
 same edges, with independent rows and E[X | F] = F. Real data never show F. These generators draw F
@@ -23,7 +22,8 @@ from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.errors import ConfigError, bad_argument
 
 Array: TypeAlias = np.ndarray[Any, Any]
-_CODE_DIM = 8  # numbers that say all about a node of `latent_graph`
+# Width of the code from which the latent features of a node of `latent_graph` are computed
+_CODE_DIM = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +48,7 @@ class LatentGraphSet:
     """Many small graphs whose latent features are known.
 
     Args:
-        graph: the graphs side by side with the observed features, x [N, F], and the families as
-            labels, y [B].
+        graph: the graphs with the observed features, x [N, F], and the families as labels, y [B].
         latent: the latent features F, float32 [N, F]; the mean square of their entries is 1.
         sigma: standard deviation of the noise in every entry of x.
         labels: family of each graph, int64 [B]: its place in `FAMILIES`.
@@ -135,11 +134,12 @@ def _block_model(
 ) -> Tensor:
     """Edges of a stochastic block model in both directions, [2, E], without touching the N^2 pairs.
 
-    In its Poisson form: the number of edges is drawn, then for each its two ends; repetitions and
-        self-loops are dropped.
+    In its Poisson form: the number of edges is drawn, then the two ends of each; repetitions and
+    self-loops are dropped.
     """
     num_nodes = labels.numel()
-    members = torch.argsort(labels, stable=True)  # class after class
+    # Sorted by class
+    members = torch.argsort(labels, stable=True)
     size = torch.bincount(labels, minlength=num_classes)
     start = torch.cumsum(size, 0) - size
     num_edges = int(
@@ -170,9 +170,9 @@ def latent_graph_set(
     sigma: float = 0.5,
     seed: int = 0,
 ) -> LatentGraphSet:
-    """Small graphs of a few families that differ in how their edges lie, hardly in their features.
+    """Small graphs of a few families that differ in topology, hardly in their features.
 
-    - Edges: 2 N - 3 in every graph, so that counting them tells nothing. "ring": nodes on a circle,
+    - Edges: 2 N - 3 in every graph, so that their number says nothing. "ring": nodes on a circle,
       linked to the next and the next but one; "hubs": each node joins two earlier ones with a
       chance proportional to their degree; "blocks": two halves with nine of ten edges inside;
       "random": any pair. The share `rewire_ratio` of the edges is then replaced by random ones.
@@ -288,7 +288,8 @@ def _rewired(pairs: Tensor, num_nodes: int, *, ratio: float, generator: torch.Ge
     num_edges = 2 * num_nodes - 3
     pairs = pairs[torch.randperm(len(pairs), generator=generator)]
     kept = pairs[torch.rand(len(pairs), generator=generator) >= ratio]
-    chosen: dict[tuple[int, int], None] = {}  # a set that keeps its order
+    # A dict is a set that keeps its order
+    chosen: dict[tuple[int, int], None] = {}
     while len(chosen) < num_edges:
         for low, high in torch.sort(kept, dim=1).values.tolist():
             if low != high and len(chosen) < num_edges:

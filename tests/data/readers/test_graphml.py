@@ -210,7 +210,7 @@ def test_document_types_are_refused(tmp_path, text):
         ),
         (
             HEAD + "<graph><node id='a'/><node id='a'/></graph></graphml>",
-            "every node must stand there once. Node 'a' stands there again",
+            "every node must be there once. There is a second node 'a'",
         ),
         (
             HEAD + "<graph><node id='a'/><edge source='a' target='b'/></graph></graphml>",

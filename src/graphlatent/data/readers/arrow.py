@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -27,7 +28,7 @@ TABLE_SUFFIXES = (*DELIMITERS, ".parquet")
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class LoadedTable:
     """A table and where it came from.
 
     Args:
@@ -52,7 +53,7 @@ class Table:
         return int(self.data.num_rows)
 
     def place(self, row: int) -> str:
-        """Row `row` (from 0) in words that fit the kind of table."""
+        """Row `row` (from 0) as a message names it."""
         return (
             f"row {row + 1} (line {row + 2} with the header)"
             if self.from_text
@@ -91,12 +92,11 @@ def table_suffix(path: Path) -> str | None:
 
 
 def is_table(value: object) -> bool:
-    """Whether `value` is a pandas DataFrame or a pyarrow Table (no import needed to tell)."""
-    names = {(c.__module__.partition(".")[0], c.__name__) for c in type(value).__mro__}
-    return bool(names & {("pandas", "DataFrame"), ("pyarrow", "Table")})
+    """Whether `value` is a pandas DataFrame or a pyarrow Table."""
+    return isinstance(value, pd.DataFrame | pa.Table)
 
 
-def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> Table:
+def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> LoadedTable:
     """The table in `source`: a file by its suffix, a pandas DataFrame or a pyarrow Table.
 
     Args:
@@ -111,9 +111,9 @@ def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> T
     if isinstance(source, str | Path):
         table = _load_file(Path(source), role, text_columns)
     elif isinstance(source, pa.Table):
-        table = Table(source, role)
-    elif is_table(source):
-        table = Table(_from_pandas(source, role), role)
+        table = LoadedTable(source, role)
+    elif isinstance(source, pd.DataFrame):
+        table = LoadedTable(_from_pandas(source, role), role)
     else:
         raise InputError(
             f"{role} must be a path, a pandas DataFrame or a pyarrow Table. Got"
@@ -122,12 +122,12 @@ def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> T
     twice = sorted({c for c in table.columns if table.columns.count(c) > 1})
     if twice:
         raise InputError(
-            f"{table.name}: columns must have different names. {twice} stand there more than once."
+            f"{table.name}: columns must have different names. {twice} occur more than once."
         )
     return table
 
 
-def to_array(table: Table, name: str, *, option: str) -> np.ndarray[Any, Any]:
+def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, Any]:
     """The column as a NumPy array: numbers, truth values, or objects (text; None where a value is
     missing).
 
@@ -139,7 +139,8 @@ def to_array(table: Table, name: str, *, option: str) -> np.ndarray[Any, Any]:
         column, kind = column.cast(pa.string()), pa.string()
     if pa.types.is_decimal(kind):
         column, kind = column.cast(pa.float64()), pa.float64()
-    if pa.types.is_string(kind) and table.from_text:  # an empty cell is a missing value
+    # In a text file an empty cell is a missing value
+    if pa.types.is_string(kind) and table.from_text:
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     usable = (
         pa.types.is_integer,
@@ -158,7 +159,7 @@ def to_array(table: Table, name: str, *, option: str) -> np.ndarray[Any, Any]:
     return array
 
 
-def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> Table:
+def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> LoadedTable:
     name = f"{role} ({path.name})"
     suffix = table_suffix(path)
     if suffix is None:
@@ -169,8 +170,8 @@ def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> Table:
     if not path.is_file():
         raise InputError(f"{role}: there is no file {path}. Check the path.")
     if suffix == ".parquet":
-        return Table(_read_parquet(path, name), name)
-    return Table(_read_text(path, name, suffix, text_columns), name, from_text=True)
+        return LoadedTable(_read_parquet(path, name), name)
+    return LoadedTable(_read_text(path, name, suffix, text_columns), name, from_text=True)
 
 
 def _read_parquet(path: Path, name: str) -> Any:
@@ -227,7 +228,7 @@ def _header(path: Path, name: str, delimiter: str, *, packed: bool) -> tuple[lis
     return [cell.strip() for cell in header], has_rows
 
 
-def _from_pandas(frame: Any, role: str) -> Any:
+def _from_pandas(frame: pd.DataFrame, role: str) -> Any:
     if frame.index.name is not None and frame.index.name not in frame.columns:
         frame = frame.reset_index()
     frame = frame.rename(columns=str)

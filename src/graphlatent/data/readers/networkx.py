@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -13,6 +14,14 @@ from graphlatent.data.readers.options import TableOptions, stack_labels, unused_
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
+
+
+def is_networkx(value: object) -> bool:
+    """Whether the value is a NetworkX graph. Who has one has imported NetworkX, which is optional
+    here.
+    """
+    networkx = sys.modules.get("networkx")
+    return networkx is not None and isinstance(value, networkx.Graph)
 
 
 def read_networkx(

@@ -1,9 +1,8 @@
-"""A graph out of a gnn-benchmark `.npz` file, the form of the Amazon and Coauthor sets.
+"""A graph out of a gnn-benchmark `.npz` file, the format of the Amazon and Coauthor data sets.
 
 Keys: `adj_data`, `adj_indices`, `adj_indptr`, `adj_shape` (CSR adjacency); the same with `attr_`,
-    or a dense `attr_matrix`;
-`labels`. Counts stay counts and sparse features stay sparse, where PyTorch Geometric's reader makes
-them dense and 0 or 1.
+or a dense `attr_matrix`; `labels`. Counts stay counts and sparse features stay sparse, while
+PyTorch Geometric's reader makes them dense and 0 or 1.
 """
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphlatent.errors import InputError
+from graphlatent.errors import InputError, RunFolderError
+from graphlatent.io.runfolder import RunFolder
 
 Array: TypeAlias = np.ndarray[Any, Any]
 # Names of columns that are seldom meant as features
@@ -86,6 +87,12 @@ class TableOptions:
             return list(self.features)
         return [name for name in columns if name not in (*self.labels, *self.drop)]
 
+    def without_labels(self) -> TableOptions:
+        """The same for nodes whose labels are not needed: label columns are left out of the
+        features, whether they are there or not.
+        """
+        return replace(self, label=None, drop=(*self.labels, *self.drop))
+
     def to_dict(self) -> dict[str, Any]:
         """The options as plain values that TOML and JSON can hold, without those that are None."""
         values = {name: value for name, value in asdict(self).items() if value is not None}
@@ -108,10 +115,25 @@ class TableOptions:
         missing = [key for key in ("source", "target", "id") if key not in values]
         if wrong or missing:
             raise InputError(
-                f"Options of reading: {', '.join(map(repr, wrong or missing))} must be the name of"
-                " a column, or for 'label', 'features' and 'drop' a list of names."
+                f"In [reading], {', '.join(map(repr, wrong or missing))} must be the name of a"
+                " column, or for 'label', 'features' and 'drop' a list of names."
             )
         return cls(**{**dict.fromkeys(known), "drop": (), **values})
+
+
+def options_of_run(run: RunFolder) -> TableOptions:
+    """The options that the input of a run was read with; the defaults where it does not say.
+
+    Raises:
+        RunFolderError: where the run's config.toml holds something else in their place.
+    """
+    reading = run.read_config().reading if run.started else {}
+    try:
+        return TableOptions.from_dict(reading) if reading else TableOptions()
+    except InputError as error:
+        raise RunFolderError(
+            f"{run.path / 'config.toml'} is damaged. {error} Copy the file again, or train again."
+        ) from error
 
 
 def label_hints(features: Iterable[str]) -> list[str]:
@@ -140,7 +162,7 @@ def unused_edge_columns(
 
 
 def stack_labels(columns: Sequence[Array]) -> Array | None:
-    """None, the labels of one column [N], or of several side by side [N, K]."""
+    """The labels of one column [N], of several as columns of a matrix [N, K], or None."""
     if len(columns) < 2:
         return columns[0] if columns else None
     numeric = all(column.dtype.kind in "biuf" for column in columns)

@@ -15,16 +15,6 @@ from graphlatent.data.readers.options import unused_edge_columns
 from graphlatent.errors import InputError
 
 
-def is_from(value: object, package: str, *names: str) -> bool:
-    """Whether the value is an instance of one of the classes `names` of `package`, told without
-    importing the package.
-    """
-    return any(
-        c.__module__.partition(".")[0] == package and c.__name__ in names
-        for c in type(value).__mro__
-    )
-
-
 def read_data(data: Any, *, name: str = "graph") -> list[RawGraph]:
     """The graph in a PyG `Data`, or the graphs in a `Batch`.
 

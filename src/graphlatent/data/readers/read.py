@@ -1,7 +1,6 @@
-"""The friendly border: whatever people have as a graph, read into `GraphData`.
+"""`read_graphs`: a graph in any of the accepted forms, read into `GraphData`.
 
-A tuple is one graph in parts, a list is several graphs. Other libraries are never imported to find
-out what something is.
+A tuple is one graph in parts, a list is several graphs.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Dataset as PyGDataset
 
 from graphlatent.data.assemble import assemble
 from graphlatent.data.cut import take_apart
@@ -22,9 +23,9 @@ from graphlatent.data.readers.arrays import is_adjacency, read_adjacency, read_a
 from graphlatent.data.readers.arrow import is_table
 from graphlatent.data.readers.files import ACCEPTED as ACCEPTED_FILES
 from graphlatent.data.readers.files import read_path
-from graphlatent.data.readers.networkx import read_networkx
+from graphlatent.data.readers.networkx import is_networkx, read_networkx
 from graphlatent.data.readers.options import TableOptions
-from graphlatent.data.readers.pyg import is_from, read_data
+from graphlatent.data.readers.pyg import read_data
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.errors import InputError
 
@@ -38,13 +39,13 @@ ACCEPTED = (
 
 @dataclass(frozen=True, eq=False)
 class _Request:
-    """What the user said besides the graph."""
+    """What the user gave besides the graph."""
 
     nodes: Any
     options: TableOptions
 
     def refuse(self, kind: str) -> None:
-        """Raise where something was said that means nothing for graphs of this kind."""
+        """Raise where something was given that means nothing for graphs of this kind."""
         if self.nodes is not None:
             raise InputError(
                 f"'nodes' is the node table that goes with an edge table; {kind} brings its own"
@@ -135,15 +136,15 @@ def _merged(
     node_attributes: Sequence[str] | None,
     weight: str | None,
 ) -> TableOptions:
-    """The options, with what was said by arguments of their own in its place."""
+    """The options, with those given as arguments of their own in their place."""
     if isinstance(node_attributes, str):
         raise InputError(
             f"node_attributes must be a list of names. Got the text {node_attributes!r}; write"
             f" [{node_attributes!r}]."
         )
     given = {"label": label, "features": node_attributes, "weight": weight}
-    said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    return replace(options or TableOptions(), **said)
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return replace(options or TableOptions(), **chosen)
 
 
 def _is_dataset_name(source: object) -> bool:
@@ -154,11 +155,7 @@ def _is_dataset_name(source: object) -> bool:
 
 
 def _is_graph_object(value: object) -> bool:
-    return (
-        isinstance(value, GraphData)
-        or is_from(value, "torch_geometric", "Data", "HeteroData")
-        or is_from(value, "networkx", "Graph")
-    )
+    return isinstance(value, GraphData | Data | HeteroData) or is_networkx(value)
 
 
 def _is_several(source: Any) -> bool:
@@ -167,7 +164,7 @@ def _is_several(source: Any) -> bool:
     """
     if isinstance(source, tuple):
         return len(source) > 0 and all(_is_graph_object(part) for part in source)
-    return isinstance(source, list) or is_from(source, "torch_geometric", "Dataset")
+    return isinstance(source, list | PyGDataset)
 
 
 def _without_nodes(request: _Request) -> _Request:
@@ -185,18 +182,18 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
         return _read_place(source, request)
     if is_table(source):
         return read_tables(source, request.nodes, options=request.options)
-    if is_from(source, "networkx", "Graph"):
+    if is_networkx(source):
         if request.nodes is not None:
             request.refuse("a NetworkX graph")
         return [read_networkx(source, options=request.options, name=name)]
     if isinstance(source, tuple):
         return _read_tuple(source, request, name=name)
-    if is_from(source, "torch_geometric", "HeteroData"):
+    if isinstance(source, HeteroData):
         raise InputError(
             f"{name} is a PyG HeteroData, with nodes or edges of several kinds. Turn it into one"
             " kind with to_homogeneous()."
         )
-    if is_from(source, "torch_geometric", "Data"):
+    if isinstance(source, Data):
         request.refuse("a PyG Data")
         return read_data(source, name=name)
     if is_adjacency(source):

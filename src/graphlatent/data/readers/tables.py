@@ -17,7 +17,7 @@ import numpy as np
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.ids import codes, id_array, of_one_type, read_ids, shown, sorted_distinct
-from graphlatent.data.readers.arrow import Table, load_table, to_array
+from graphlatent.data.readers.arrow import LoadedTable, load_table, to_array
 from graphlatent.data.readers.options import (
     TableOptions,
     label_hints,
@@ -31,7 +31,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class _Numbered:
-    """The graphs of the tables side by side, nodes and edges numbered.
+    """The graphs of the tables in one index space, nodes and edges numbered.
 
     Args:
         end: source and target of each edge, as positions in 0..N-1, int64 [2, E].
@@ -99,14 +99,14 @@ def _named(*names: str | None) -> list[str]:
     return [name for name in names if name is not None]
 
 
-def _feature_columns(nodes: Table, options: TableOptions) -> Sequence[str]:
+def _feature_columns(nodes: LoadedTable, options: TableOptions) -> Sequence[str]:
     found = options.feature_names(c for c in nodes.columns if c not in (options.id, options.graph))
     for hint in label_hints(found) if options.features is None else ():
         warnings.warn(f"{nodes.name}: {hint}", GraphLatentWarning, stacklevel=2)
     return found
 
 
-def _weights(edges: Table, options: TableOptions) -> Array | None:
+def _weights(edges: LoadedTable, options: TableOptions) -> Array | None:
     name = options.weight or "weight"
     if options.weight is None and name not in edges.columns:
         return None
@@ -128,7 +128,7 @@ def _weights(edges: Table, options: TableOptions) -> Array | None:
     return weights
 
 
-def _number_edges(edges: Table, options: TableOptions) -> _Numbered:
+def _number_edges(edges: LoadedTable, options: TableOptions) -> _Numbered:
     """Nodes and edges numbered from the edge table alone."""
     source, target = of_one_type(
         [
@@ -160,7 +160,9 @@ def _number_edges(edges: Table, options: TableOptions) -> _Numbered:
     )
 
 
-def _number_nodes_and_edges(edges: Table, nodes: Table, options: TableOptions) -> _Numbered:
+def _number_nodes_and_edges(
+    edges: LoadedTable, nodes: LoadedTable, options: TableOptions
+) -> _Numbered:
     """Nodes numbered as the node table lists them, graph by graph; edges by looking their ends up
     there.
     """
@@ -199,7 +201,9 @@ def _number_nodes_and_edges(edges: Table, nodes: Table, options: TableOptions) -
     )
 
 
-def _graph_codes(edges: Table, nodes: Table, options: TableOptions) -> tuple[Any, Array, Array]:
+def _graph_codes(
+    edges: LoadedTable, nodes: LoadedTable, options: TableOptions
+) -> tuple[Any, Array, Array]:
     """The graphs' ids in the order of the node table, and the graph of each node [N] and each edge
     [E] (-1: no such graph).
     """
@@ -227,14 +231,16 @@ def _graph_codes(edges: Table, nodes: Table, options: TableOptions) -> tuple[Any
     return graphs, codes(node_graph, distinct=graphs), codes(edge_graph, distinct=graphs)
 
 
-def _check_once(node_key: Array, by_key: Array, row: Array, nodes: Table, node_id: Any) -> None:
+def _check_once(
+    node_key: Array, by_key: Array, row: Array, nodes: LoadedTable, node_id: Any
+) -> None:
     again = row[by_key[1:][node_key[by_key][1:] == node_key[by_key][:-1]]]
     if len(again):
         first = int(again.min())
         raise InputError(
-            f"{nodes.name}: every node must stand there once. Id {shown(node_id[first])} stands"
-            f" there again in {nodes.place(first)} ({len(again)} such row(s)). Drop them; where"
-            " they belong to several graphs, name the graph in a column 'graph'."
+            f"{nodes.name}: every node must have one row. Id {shown(node_id[first])} has another in"
+            f" {nodes.place(first)} ({len(again)} such row(s)). Drop them; where they belong to"
+            " several graphs, name the graph in a column 'graph'."
         )
 
 
@@ -245,7 +251,7 @@ def _ptr(graph_of: Array, graphs: Any) -> Array:
 
 def _cut(
     numbered: _Numbered,
-    edges: Table,
+    edges: LoadedTable,
     weights: Array | None,
     options: TableOptions,
     *,

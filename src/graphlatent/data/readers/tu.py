@@ -21,7 +21,8 @@ from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-_DENSE_LABELS = 256  # one-hot node labels wider than this are kept sparse
+# One-hot node labels wider than this are kept sparse
+_DENSE_LABELS = 256
 # Labels spread over more than this are one-hot over the labels that occur, not over their range
 _WIDEST_RANGE = 1024
 

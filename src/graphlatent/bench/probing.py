@@ -1,0 +1,156 @@
+"""Probes of one data set and seed, each candidate probed once, and what they choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from graphlatent.bench.data import DatasetBundle
+from graphlatent.bench.recipe import Recipe
+from graphlatent.config import Level
+from graphlatent.probes.adam import adam_answers
+from graphlatent.probes.design import PREPROCESSING, Preprocessing
+from graphlatent.probes.linear import STRENGTHS, checked_settings, linear_answers
+from graphlatent.probes.protocol import Answer
+from graphlatent.probes.rbf import RBF_C, rbf_answers
+from graphlatent.probes.results import Choice
+from graphlatent.probes.svm import (
+    INNER_FOLDS,
+    SVM_PREPROCESSING,
+    SVM_STRENGTHS,
+    inner_splits,
+    svm_answers,
+)
+
+Answers: TypeAlias = tuple[Answer, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A representation that a split may choose.
+
+    Args:
+        name: as records call it, such as "epoch 10, embedding".
+        source: what it is made from; with the name it says which representation it is.
+        make: returns its rows.
+    """
+
+    name: str
+    source: str
+    make: Callable[[], Any]
+
+
+def linear_grid(level: Level) -> dict[str, Any]:
+    """What the linear probe of a level chooses from, in plain values."""
+    if level == "node":
+        return {"l2": list(STRENGTHS), "preprocessing": list(PREPROCESSING)}
+    return {
+        "l2": list(SVM_STRENGTHS),
+        "preprocessing": list(SVM_PREPROCESSING),
+        "inner_folds": INNER_FOLDS,
+    }
+
+
+def rbf_grid(preprocessing: Sequence[Preprocessing] = SVM_PREPROCESSING) -> dict[str, Any]:
+    """What the RBF SVM chooses from, in plain values."""
+    return {"C": list(RBF_C), "preprocessing": list(preprocessing), "inner_folds": INNER_FOLDS}
+
+
+def paper_probe(recipe: Recipe) -> dict[str, Any]:
+    """The settings of the paper's own probe, in plain values."""
+    assert recipe.evaluation.probe_epochs is not None
+    assert recipe.evaluation.probe_weight_decay is not None
+    return {
+        "epochs": recipe.evaluation.probe_epochs,
+        "weight_decay": float(recipe.evaluation.probe_weight_decay),
+    }
+
+
+@dataclass(eq=False)
+class Probes:
+    """Answers of probes, each computed the first time it is needed.
+
+    Args:
+        data: labels and splits.
+        seed: of folds, and of the paper's own probe.
+        device: where to compute.
+    """
+
+    data: DatasetBundle
+    seed: int
+    device: torch.device
+    _answers: dict[tuple[str, str, str], Answers] = field(default_factory=dict)
+
+    def linear(self, candidate: Candidate) -> Answers:
+        """Logistic regression of nodes, a linear SVM in nested folds of graphs."""
+        return self._once("linear", candidate, lambda: self._linear(candidate))
+
+    def adam(self, candidate: Candidate, *, epochs: int, weight_decay: float) -> Answers:
+        """The paper's own probe of nodes."""
+
+        def probe() -> Answers:
+            return adam_answers(
+                {candidate.name: candidate.make()},
+                self.data.protocol(self.seed),
+                epochs=epochs,
+                weight_decay=weight_decay,
+                seed=self.seed,
+                device=self.device,
+            )[candidate.name]
+
+        return self._once(f"adam {epochs} {weight_decay}", candidate, probe)
+
+    def rbf(self, candidate: Candidate, *, preprocessing: Sequence[Preprocessing]) -> Answers:
+        """An RBF SVM on the same candidate in every fold."""
+
+        def probe() -> Answers:
+            names = [candidate.name] * len(self.data.protocol(self.seed).splits)
+            rows = {candidate.name: candidate.make()}
+            return self.rbf_of_chosen(rows, names, preprocessing=preprocessing)
+
+        return self._once(f"rbf {tuple(preprocessing)}", candidate, probe)
+
+    def rbf_of_chosen(
+        self,
+        rows: Mapping[str, Any],
+        names: Sequence[str],
+        *,
+        preprocessing: Sequence[Preprocessing] = SVM_PREPROCESSING,
+    ) -> Answers:
+        """An RBF SVM on the candidate named for each fold."""
+        parts = self.data.protocol(self.seed).visible()
+        inner = inner_splits(parts, inner_folds=INNER_FOLDS, seed=self.seed)
+        return rbf_answers(rows, names, parts, inner, preprocessing=preprocessing)
+
+    def zeros(self) -> Answers:
+        """No label for any test row: with rare labels a high accuracy, and a micro-F1 of 0."""
+        num_labels = self.data.labels.shape[1]
+        return tuple(
+            Answer(
+                Choice("", {}, float("nan")),
+                np.zeros((len(part.test), num_labels), dtype=np.int64),
+            )
+            for part in self.data.protocol(self.seed).visible()
+        )
+
+    def _once(self, probe: str, candidate: Candidate, answer: Callable[[], Answers]) -> Answers:
+        memo = (probe, candidate.source, candidate.name)
+        if memo not in self._answers:
+            self._answers[memo] = answer()
+        return self._answers[memo]
+
+    def _linear(self, candidate: Candidate) -> Answers:
+        rows, protocol = {candidate.name: candidate.make()}, self.data.protocol(self.seed)
+        if self.data.splits is None:
+            settings = checked_settings(SVM_STRENGTHS, SVM_PREPROCESSING, owner="bench")
+            found = svm_answers(
+                rows, protocol, settings=settings, seed=self.seed, device=self.device
+            )
+        else:
+            settings = checked_settings(STRENGTHS, PREPROCESSING, owner="bench")
+            found = linear_answers(rows, protocol, settings=settings, device=self.device)
+        return found[candidate.name]

@@ -1,0 +1,316 @@
+"""From the values of a recipe file to a checked recipe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from graphlatent.bench.methods import GIVEN_LATER, resolved_settings
+from graphlatent.bench.recipe import CHOICES, Evaluation, MethodRecipe, Published, Recipe, called
+from graphlatent.bench.recipe_files import check_keys, table_files
+from graphlatent.bench.rows import method_rows, row_names
+from graphlatent.bench.shapes import SHAPES
+from graphlatent.config import Settings
+from graphlatent.data.datasets import dataset_info
+from graphlatent.errors import ConfigError, InputError, bad_argument
+from graphlatent.probes.metrics import METRICS
+
+# By protocol the layouts of files that hold what it needs: whole graphs, one graph, published
+# parts of nodes, published parts of graphs.
+PROTOCOLS: Mapping[str, tuple[str, ...]] = {
+    "folds": ("tu",),
+    "splits": ("npz", "saint"),
+    "inductive": ("saint", "parts"),
+    "inductive-graphs": ("ppi",),
+}
+OWN_TABLE = "own"
+BUDGET = "budget"
+"""In place of epochs: those of `evaluation.budget`."""
+_TEXTS = ("table", "column", "line", "dataset", "level", "protocol", "metric")
+_TABLES = ("published", "settings", "released", "ours", "evaluation", "methods")
+KEYS = (*_TEXTS, "rows", "binarize", *_TABLES)
+_METHOD_KEYS = ("settings", "evaluation", "ours", "published")
+
+
+def parse_recipe(values: Mapping[str, Any], *, name: str) -> Recipe:
+    """The recipe that the values of a file describe.
+
+    Raises:
+        ConfigError: where anything is unknown, missing, of a wrong type or out of range.
+    """
+    owner = called(name)
+    _require(values, (*_TEXTS, "rows", "settings", "evaluation"), where=owner)
+    for key in _TABLES:
+        if not isinstance(values.get(key, {}), dict):
+            raise bad_argument(key, owner=owner, allowed=f"a table [{key}]", got=values[key])
+    texts: dict[str, Any] = {key: _text(values, key, owner=owner, needed=True) for key in _TEXTS}
+    tables = (*(table.name for table in table_files()), OWN_TABLE)
+    _one_of(texts["table"], tables, key="table", owner=owner)
+    _one_of(texts["level"], ("graph", "node"), key="level", owner=owner)
+    _one_of(texts["metric"], METRICS, key="metric", owner=owner)
+    _one_of(texts["protocol"], PROTOCOLS, key="protocol", owner=owner)
+    binarize = values.get("binarize", False)
+    if not isinstance(binarize, bool):
+        raise bad_argument("binarize", owner=owner, allowed="true or false", got=binarize)
+    evaluation = _evaluation(
+        values["evaluation"], where=f"[evaluation] of {owner}", probed=texts["level"] == "node"
+    )
+    rows = _rows(values["rows"], owner=owner)
+    recipe = Recipe(
+        name=name,
+        **texts,
+        rows=rows,
+        evaluation=evaluation,
+        paper={"epochs": evaluation.epochs[-1], **values["settings"]},
+        released=_with_budget(values.get("released", {}), evaluation),
+        ours=dict(values.get("ours", {})),
+        binarize=binarize,
+        published=_published(values.get("published"), where=f"[published] of {owner}"),
+        methods={
+            row: _method(values.get("methods", {}), row, owner=owner)
+            for row in rows
+            if row in method_rows()
+        },
+    )
+    _check_data(recipe, owner=owner)
+    _check_settings(recipe, owner=owner)
+    _check_ours(recipe, owner=owner)
+    return recipe
+
+
+def _method(methods: Mapping[str, Any], name: str, *, owner: str) -> MethodRecipe:
+    """The part of a recipe about another method."""
+    where = f"[methods.{name}] of {owner}"
+    table = methods.get(name, {})
+    check_keys(table, known=_METHOD_KEYS, where=where)
+    _require(table, ("evaluation",), where=where)
+    evaluation = _evaluation(
+        {BUDGET: _last(table["evaluation"]), **table["evaluation"]},
+        where=f"[methods.{name}.evaluation] of {owner}",
+        probed=False,
+    )
+    published = table.get("published", {})
+    return MethodRecipe(
+        name=name,
+        settings={"epochs": evaluation.epochs[-1], **table.get("settings", {})},
+        evaluation=evaluation,
+        ours=dict(table.get("ours", {})),
+        published=_published(
+            published if "mean" in published else None,
+            where=f"[methods.{name}.published] of {owner}",
+        ),
+    )
+
+
+def _last(evaluation: Mapping[str, Any]) -> Any:
+    """The last epoch, as far as there is one; what is wrong with them is said later."""
+    epochs = evaluation.get("epochs")
+    return epochs[-1] if isinstance(epochs, list) and epochs else 0
+
+
+def _published(table: Mapping[str, Any] | None, *, where: str) -> Published | None:
+    if table is None:
+        return None
+    check_keys(table, known=_names(Published), where=where)
+    _require(
+        table,
+        ("mean", "source"),
+        where=where,
+        way_out="Give it there: a published number is not inherited.",
+    )
+    return Published(
+        mean=_number(table, "mean", owner=where, high=100),
+        source=_text(table, "source", owner=where, needed=True),
+        spread=_number(table, "spread", owner=where, high=100),
+        runs=_number(table, "runs", owner=where, low=1, whole=True),
+        selection=_text(table, "selection", owner=where),
+        memory_mb=_number(table, "memory_mb", owner=where, low=1, whole=True),
+        note=_text(table, "note", owner=where),
+    )
+
+
+def _evaluation(table: Mapping[str, Any], *, where: str, probed: bool) -> Evaluation:
+    # The SVM of the paper has neither
+    probe = ("probe_epochs", "probe_weight_decay") if probed else ()
+    check_keys(table, known=("epochs", "budget", *probe), where=where)
+    _require(table, ("epochs", "budget", *probe), where=where)
+    budget = _number(table, "budget", owner=where, whole=True)
+    epochs = [budget] if table["epochs"] == BUDGET else table["epochs"]
+    counts = (
+        isinstance(epochs, list)
+        and len(epochs) > 0
+        and all(type(e) is int and e >= 0 for e in epochs)
+    )
+    if not counts or sorted(set(epochs)) != epochs:
+        raise bad_argument(
+            "epochs",
+            owner=where,
+            allowed="a list of one or more ascending ints of at least 0",
+            got=epochs,
+        )
+    if budget not in epochs:
+        raise bad_argument(
+            "budget", owner=where, allowed=f"one of its epochs, {epochs}", got=budget
+        )
+    return Evaluation(
+        tuple(epochs),
+        budget,
+        _number(table, "probe_epochs", owner=where, low=1, whole=True),
+        _number(table, "probe_weight_decay", owner=where),
+    )
+
+
+def _with_budget(values: Mapping[str, Any], evaluation: Evaluation) -> dict[str, Any]:
+    """Settings whose epochs may be given as the budget's."""
+    if values.get("epochs") == BUDGET:
+        return {**values, "epochs": evaluation.budget}
+    return dict(values)
+
+
+def _check_data(recipe: Recipe, *, owner: str) -> None:
+    name = SHAPES[recipe.dataset].of if recipe.dataset in SHAPES else recipe.dataset
+    try:
+        info = dataset_info(name)
+    except InputError as error:
+        raise ConfigError(f"The data set of {owner} is not known. {error}") from error
+    if info.level != recipe.level:
+        raise bad_argument(
+            "level",
+            owner=owner,
+            allowed=f"'{info.level}' for the data set {recipe.dataset}",
+            got=recipe.level,
+        )
+    fitting = tuple(name for name, layouts in PROTOCOLS.items() if info.layout in layouts)
+    _one_of(
+        recipe.protocol,
+        fitting,
+        key="protocol",
+        owner=f"{owner}, whose data set is {recipe.dataset},",
+    )
+
+
+def _check_settings(recipe: Recipe, *, owner: str) -> None:
+    parts = {"settings": recipe.paper, "released": recipe.released}
+    parts |= {f"methods.{name}.settings": each.settings for name, each in recipe.methods.items()}
+    for part, values in parts.items():
+        for key in GIVEN_LATER:
+            if key in values:
+                raise ConfigError(
+                    f"The setting '{key}' has no place in [{part}] of {owner}: it is given when the"
+                    " recipe is run."
+                )
+    made: dict[str, tuple[Settings, Evaluation]] = {
+        "settings": (recipe.settings(), recipe.evaluation)
+    }
+    for name, each in recipe.methods.items():
+        made[f"methods.{name}.settings"] = (recipe.method_settings(name), each.evaluation)
+    released = recipe.released_settings()
+    for part, (settings, evaluation) in made.items():
+        epochs = resolved_settings(settings, owner=f"[{part}] of {owner}")["epochs"]
+        last = evaluation.epochs[-1]
+        if epochs != last:
+            allowed = f"the last of its evaluation epochs, {last}"
+            raise bad_argument("epochs", owner=f"[{part}] of {owner}", allowed=allowed, got=epochs)
+    # Elsewhere they may be without meaning: the ReLU of the scripts does not go with cross-entropy
+    if "released" in recipe.rows:
+        resolved_settings(released, owner=f"[released] of {owner}")
+
+
+def _check_ours(recipe: Recipe, *, owner: str) -> None:
+    where = f"[ours] of {owner}"
+    _check_reasons(
+        recipe.ours, known=(*recipe.paper, *_given(recipe.evaluation), *CHOICES), where=where
+    )
+    for name, each in recipe.methods.items():
+        _check_reasons(
+            each.ours,
+            known=(*each.settings, *_given(each.evaluation)),
+            where=f"[methods.{name}.ours] of {owner}",
+        )
+
+
+def _check_reasons(ours: Mapping[str, Any], *, known: Iterable[str], where: str) -> None:
+    check_keys(ours, known=known, where=where)
+    for key in ours:
+        _text(ours, key, owner=where, needed=True)
+
+
+def _given(evaluation: Evaluation) -> list[str]:
+    return [name for name in _names(Evaluation) if getattr(evaluation, name) is not None]
+
+
+def _rows(value: Any, *, owner: str) -> tuple[str, ...]:
+    known = row_names()
+    listed = (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(row, str) and row in known for row in value)
+    )
+    if not listed or len(set(value)) < len(value):
+        raise bad_argument(
+            "rows", owner=owner, allowed=f"a list of different names out of {known}", got=value
+        )
+    return tuple(value)
+
+
+# ---- single values
+
+
+def _names(cls: type[Any]) -> list[str]:
+    return [each.name for each in fields(cls)]
+
+
+def _require(
+    table: Mapping[str, Any],
+    keys: Iterable[str],
+    *,
+    where: str,
+    way_out: str = "Give it there, or extend a recipe that has it.",
+) -> None:
+    missing = [f"'{key}'" for key in keys if key not in table]
+    if missing:
+        raise ConfigError(f"Missing in {where}: {', '.join(missing)}. {way_out}")
+
+
+def _one_of(value: str, allowed: Iterable[str], *, key: str, owner: str) -> None:
+    allowed = tuple(allowed)
+    if value not in allowed:
+        raise bad_argument(key, owner=owner, allowed=f"one of {allowed}", got=value)
+
+
+def _text(table: Mapping[str, Any], key: str, *, owner: str, needed: bool = False) -> str:
+    """The text at `key`; "" where there is none and none is needed."""
+    value = table.get(key, "")
+    if not isinstance(value, str) or (needed and not value.strip()):
+        raise bad_argument(
+            key, owner=owner, allowed="text that is not empty" if needed else "text", got=value
+        )
+    return value
+
+
+def _number(
+    table: Mapping[str, Any],
+    key: str,
+    *,
+    owner: str,
+    low: float = 0,
+    high: float = math.inf,
+    whole: bool = False,
+) -> Any:
+    """The number at `key`; None where there is none."""
+    if key not in table:
+        return None
+    value = table[key]
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int if whole else int | float)
+        or not low <= value <= high
+        or math.isinf(value)
+    ):
+        limits = f"from {low:g}" + ("" if math.isinf(high) else f" to {high:g}")
+        raise bad_argument(
+            key, owner=owner, allowed=f"{'an int' if whole else 'a number'} {limits}", got=value
+        )
+    return value

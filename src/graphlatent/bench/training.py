@@ -1,0 +1,114 @@
+"""Trainings of one data set and seed, each done once: embeddings after chosen epochs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from graphlatent.bench.data import Array, DatasetBundle
+from graphlatent.bench.methods import LAGRAPH, resolved_settings
+from graphlatent.config import Level, Settings
+from graphlatent.estimator import Estimator
+from graphlatent.methods.registry import estimator_class
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSpec:
+    """A method and its settings.
+
+    Args:
+        settings: an object of the method's settings class.
+        level: "node" or "graph".
+        method: its registered name.
+    """
+
+    settings: Settings
+    level: Level
+    method: str = LAGRAPH
+
+    @cached_property
+    def resolved(self) -> dict[str, Any]:
+        """Every setting as it is used, in plain values."""
+        return resolved_settings(self.settings, owner="bench")
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for settings that train alike: the number of epochs does not matter without a
+        schedule, and features are appended to the embedding afterwards.
+        """
+        constant_lr = self.resolved.get("schedule", "none") == "none"
+        ignored = ("concat_input", "epochs") if constant_lr else ("concat_input",)
+        values = {name: value for name, value in self.resolved.items() if name not in ignored}
+        return f"{self.method} {self.level} {values}"
+
+    @property
+    def appends_features(self) -> bool:
+        """Whether the settings append the input features to the embedding."""
+        return bool(self.resolved.get("concat_input", False))
+
+
+@dataclass(eq=False)
+class Trainings:
+    """Embeddings of everything, by training and epoch.
+
+    Args:
+        data: what to train on and what to embed.
+        seed: of training.
+        device: where to train.
+    """
+
+    data: DatasetBundle
+    seed: int
+    device: torch.device
+    _embeddings: dict[str, dict[int, Array]] = field(default_factory=dict)
+    _facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def train(self, spec: TrainingSpec, epochs: Sequence[int]) -> None:
+        """Embed after each of the epochs, in one training; nothing where that was done before."""
+        known = self._embeddings.setdefault(spec.key, {})
+        if all(epoch in known for epoch in epochs):
+            return
+        began = time.monotonic()
+        last = None
+        estimator = self._estimator(spec)
+        for epoch, fitted in estimator.snapshots(self.data.train_graph, epochs=sorted(epochs)):
+            known[epoch], last = fitted.transform(self.data.graph), fitted
+        assert last is not None
+        loss = last.history_.loss
+        # What is told is the longest training
+        if len(loss) < self._facts.get(spec.key, {}).get("epochs", 0):
+            return
+        facts = {
+            "epochs": len(loss),
+            "last_loss": loss[-1] if loss else None,
+            "seconds": round(time.monotonic() - began, 2),
+        }
+        if last.peak_memory_ is not None:
+            facts["peak_memory_mb"] = round(last.peak_memory_ / 2**20)
+        self._facts[spec.key] = facts
+
+    def embedding(self, spec: TrainingSpec, epoch: int) -> Array:
+        """The rows after an epoch, float32; trains where that was not done before."""
+        self.train(spec, [epoch])
+        return self._embeddings[spec.key][epoch]
+
+    def facts(self, spec: TrainingSpec) -> Mapping[str, Any]:
+        """Epochs, last loss, seconds and peak memory; empty where it was not trained."""
+        return self._facts.get(spec.key, {})
+
+    def _estimator(self, spec: TrainingSpec) -> Estimator:
+        values = {
+            **vars(spec.settings),
+            "random_state": self.seed,
+            "device": str(self.device),
+            "progress": False,
+        }
+        if "concat_input" in values:
+            # Features are appended where the embedding is probed
+            values["concat_input"] = False
+        return estimator_class(spec.method, spec.level)(**values)

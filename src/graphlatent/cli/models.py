@@ -1,0 +1,60 @@
+"""Which estimator a command trains, and its settings out of files and `--set`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from graphlatent.cli.options import SettingsOptions
+from graphlatent.config import from_mapping, parse_value
+from graphlatent.errors import ConfigError, bad_argument
+from graphlatent.estimator import Estimator
+from graphlatent.io.config_file import DEFAULT_METHOD, RunConfig, read_config
+from graphlatent.methods.registry import estimator_class
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which method is trained, and what it embeds."""
+
+    level: Annotated[
+        str | None,
+        typer.Option("--level", help="'node' or 'graph': what gets an embedding (node)."),
+    ] = None
+    method: Annotated[
+        str | None, typer.Option("--method", help=f"Name of the method ({DEFAULT_METHOD}).")
+    ] = None
+
+
+def estimator_for(level: str, method: str = DEFAULT_METHOD) -> type[Estimator]:
+    """The estimator class of a method at a level. Raises `ConfigError` where there is none."""
+    if level not in ("node", "graph"):
+        raise bad_argument("level", owner="graphlatent", allowed="'node' or 'graph'", got=level)
+    return estimator_class(method, level)
+
+
+def settings_in_file(options: SettingsOptions) -> RunConfig:
+    """What the file given by `--config` says; nothing where none was given."""
+    return RunConfig({}) if options.config is None else read_config(options.config)
+
+
+def make_estimator(
+    cls: type[Estimator], values: Mapping[str, Any], options: SettingsOptions
+) -> Estimator:
+    """An estimator with the settings of a file, and over them those given by `--set`.
+
+    Raises:
+        ConfigError: where a setting is unknown or out of range, or the encoder is one that only
+            Python knows.
+    """
+    assigned = [parse_value(cls.settings_class, text) for text in options.assignments or ()]
+    values = {**values, **dict(assigned)}
+    if str(values.get("encoder", "")).startswith("custom:"):
+        raise ConfigError(
+            "This run was trained with your own encoder; go on with it from Python: fit(graph,"
+            " run=RunFolder(path))."
+        )
+    return from_mapping(cls, values, where=str(options.config or "--set"))

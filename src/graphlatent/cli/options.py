@@ -1,0 +1,144 @@
+"""Options that several commands share, each declared once.
+
+A command takes a group of options as one argument, a dataclass: `with_option_groups` shows typer
+every field of it as an option of the command.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias, get_type_hints
+
+import typer
+
+from graphlatent.data.graph import GraphData
+from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.readers.read import read_graphs
+
+GraphInput: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="INPUT",
+        help=(
+            "Edge table (.csv .tsv .parquet, or .csv.gz), .graphml, .npz, TU folder, or a data"
+            " set's name."
+        ),
+    ),
+]
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """How the input is read: the node table, and which columns mean what."""
+
+    nodes: Annotated[
+        Path | None, typer.Option("--nodes", help="Node table with ids and feature columns.")
+    ] = None
+    source_column: Annotated[
+        str | None,
+        typer.Option("--source", help="Edge table: column of the edge's start ('source')."),
+    ] = None
+    target_column: Annotated[
+        str | None,
+        typer.Option("--target", help="Edge table: column of the edge's end ('target')."),
+    ] = None
+    weight_column: Annotated[
+        str | None,
+        typer.Option("--weight", help="Edge table: column of weights ('weight', if there)."),
+    ] = None
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Node table: column of ids ('id').")
+    ] = None
+    graph_column: Annotated[
+        str | None,
+        typer.Option(
+            "--graph-column",
+            help="Both tables: column that says which graph a row is of ('graph', if there).",
+        ),
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            help="Node table: column of labels, kept out of the features; repeat for more.",
+        ),
+    ] = None
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            help="Node table: feature columns, separated by commas (all but ids and labels).",
+        ),
+    ] = None
+
+    def table_options(self, before: TableOptions | None = None) -> TableOptions:
+        """Which columns mean what; what was not given is as in `before`, or else the default."""
+        names = None if self.features is None else self.features.split(",")
+        given = {
+            "source": self.source_column,
+            "target": self.target_column,
+            "weight": self.weight_column,
+            "id": self.id_column,
+            "graph": self.graph_column,
+            "label": self.label or None,
+            "features": names and tuple(name.strip() for name in names if name.strip()),
+        }
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return replace(before or TableOptions(), **chosen)
+
+    def read(self, source: str, options: TableOptions, *, symmetrize: bool) -> GraphData:
+        """The graphs of a command's input."""
+        return read_graphs(source, nodes=self.nodes, symmetrize=symmetrize, options=options)
+
+
+@dataclass(frozen=True)
+class SettingsOptions:
+    """Where the settings of an estimator come from."""
+
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Settings as TOML; a run's config.toml will do.")
+    ] = None
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting, key=value; see 'graphlatent settings'."),
+    ] = None
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the fields of its dataclass arguments as options of their own."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {}
+    parameters = []
+    for parameter in inspect.signature(command).parameters.values():
+        hint = hints[parameter.name]
+        if dataclasses.is_dataclass(hint):
+            groups[parameter.name] = hint
+            of_group = get_type_hints(hint, include_extras=True)
+            parameters += [
+                inspect.Parameter(
+                    field.name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=field.default,
+                    annotation=of_group[field.name],
+                )
+                for field in dataclasses.fields(hint)
+            ]
+        else:
+            parameters.append(
+                parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hint)
+            )
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{f.name: given.pop(f.name) for f in dataclasses.fields(group)})
+        command(**given)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call

@@ -1,0 +1,65 @@
+"""A graph in plain numbers, and what stands in the way of training on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphlatent.data.features import fit_features
+from graphlatent.data.graph import GraphData
+from graphlatent.data.readers.options import label_hints
+from graphlatent.errors import InputError
+from graphlatent.ops.sparse import SparseMatrix
+
+# Column names that are listed before "..."
+_LISTED = 8
+
+
+def describe_graph(graph: GraphData) -> dict[str, Any]:
+    """Sizes, degrees, features and notes, as values that JSON can hold."""
+    degree = graph.degree
+    return {
+        "graphs": graph.num_graphs,
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "undirected": graph.undirected,
+        "weighted": graph.edge_weight is not None,
+        "mean_degree": round(float(degree.float().mean()), 3),
+        "max_degree": int(degree.max()),
+        "isolated_nodes": int((degree == 0).sum()),
+        "features": describe_features(graph),
+        "labels": graph.y is not None,
+        "notes": list(graph.notes),
+    }
+
+
+def describe_features(graph: GraphData) -> str:
+    """The features of a graph in words."""
+    if graph.columns is not None:
+        names = list(graph.columns)
+        listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
+        return f"{len(names)} column(s): {listed}"
+    if graph.x is None:
+        return "none (node degrees will be used)"
+    num_rows, width = graph.x.shape
+    if isinstance(graph.x, SparseMatrix):
+        return f"{width} (sparse, {graph.x.nnz / max(num_rows * width, 1):.2%} filled)"
+    return f"{width} (dense)"
+
+
+def find_problems(graph: GraphData, *, features_named: bool) -> list[str]:
+    """What training with default settings would refuse, and columns that look like labels.
+
+    Args:
+        graph: as it was read.
+        features_named: the feature columns were named, so none of them is a label by mistake.
+    """
+    problems = []
+    try:
+        fit_features(graph, degree_cap=1)
+    except InputError as error:
+        problems.append(str(error))
+    if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):
+        problems.append(
+            "some edge weights are negative: encoder=gcn refuses them, encoder=gin takes them"
+        )
+    return problems + ([] if features_named else label_hints(graph.columns or ()))

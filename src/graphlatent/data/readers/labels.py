@@ -1,0 +1,249 @@
+"""Columns of labels or features out of files, and which of their rows belongs to which embedding.
+
+Rows are joined by their ids. Files without ids (`.npy`, `.npz` without 'ids') have row numbers,
+from 0, as ids. Legend: M rows, n rows of the other table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from graphlatent.data.ids import IdColumn, of_one_type, read_ids, shown
+from graphlatent.data.readers.array_files import (
+    ARRAY_SUFFIXES,
+    ids_of_array,
+    load_arrays,
+    row_numbers,
+)
+from graphlatent.data.readers.arrow import LoadedTable, load_table, to_array
+from graphlatent.errors import InputError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+_LABEL_NAMES = ("label", "labels", "y", "class")
+
+
+@dataclass(frozen=True, eq=False)
+class RowKeys:
+    """What identifies each row of a table: its id, or its graph and its id.
+
+    Args:
+        columns: the graphs and ids, each [M]; no row occurs twice.
+        names: the columns' names, such as ("id",); () where rows have numbers only.
+        where: the table, for messages.
+
+    Raises:
+        InputError: where there are no rows, or an id occurs more than once.
+    """
+
+    columns: tuple[IdColumn, ...]
+    names: tuple[str, ...]
+    where: str
+
+    def __post_init__(self) -> None:
+        if len(self) == 0:
+            raise InputError(f"{self.where}: there are no rows.")
+        index = _index([column.values for column in self.columns])
+        repeated = index.duplicated(keep=False)
+        if repeated.any():
+            num_ids = len(index[repeated].unique())
+            raise InputError(
+                f"{self.where}: {num_ids} id(s) occur more than once, the first"
+                f" {self.shown(int(repeated.argmax()))}. An id must identify one row."
+            )
+
+    def __len__(self) -> int:
+        return len(self.columns[0].values)
+
+    def shown(self, row: int) -> str:
+        """The id of a row as a message shows it."""
+        return " / ".join(shown(column.values[row]) for column in self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedColumns:
+    """Columns of a table and the keys of its rows.
+
+    Args:
+        columns: values by column name, each [n]; numbers, truth values or objects (text, None where
+            missing).
+        keys: of the rows.
+    """
+
+    columns: dict[str, Array]
+    keys: RowKeys
+
+    @property
+    def where(self) -> str:
+        """The table, for messages."""
+        return self.keys.where
+
+    def joined_to(self, rows: RowKeys) -> dict[str, Array]:
+        """The columns in the order of `rows`, each [M]. Raises as `match_rows` does."""
+        place = match_rows(rows, self.keys)
+        return {name: values[place] for name, values in self.columns.items()}
+
+
+def match_rows(rows: RowKeys, table: RowKeys) -> Array:
+    """For every row of `rows` the number of the row of `table` with the same id, int64 [M].
+
+    Raises:
+        InputError: where a row has none; says how many, and which is the first.
+    """
+    if len(rows.columns) != len(table.columns):
+        raise InputError(
+            f"{rows.where} has rows of several graphs, identified by graph and id, but"
+            f" {table.where} has row numbers only."
+        )
+    if not rows.names and len(table) != len(rows):
+        raise InputError(
+            f"{rows.where} has no ids, so {table.where} must have the same rows in the same order:"
+            f" {len(rows)}. Got {len(table)}."
+        )
+    pairs = [
+        of_one_type([one, other]) for one, other in zip(rows.columns, table.columns, strict=True)
+    ]
+    wanted, there = (_index([pair[side] for pair in pairs]) for side in (0, 1))
+    place = np.asarray(there.get_indexer(wanted), dtype=np.int64)
+    missing = place < 0
+    if missing.any():
+        way_out = (
+            "Are these the ids of the same rows? Name their column with the option 'id'."
+            if missing.all()
+            else "Add them, with empty labels."
+        )
+        raise InputError(
+            f"{table.where} has no row for {int(missing.sum())} of the {len(rows)} embeddings, the"
+            f" first of id {rows.shown(int(missing.argmax()))}. {way_out}"
+        )
+    return place
+
+
+def read_labels(
+    path: Path, *, label: Sequence[str], id_column: str | None, rows: RowKeys
+) -> KeyedColumns:
+    """The label columns of a table or array file.
+
+    Args:
+        path: a table, or `.npy` / `.npz`.
+        label: names of the label columns; empty for the only one, or the one called 'label',
+            'labels', 'y' or 'class'.
+        id_column: the column of ids; None for that of `rows`.
+        rows: the embeddings that labels are needed for.
+
+    Raises:
+        InputError: where the file, a column or an id is missing, or an id occurs twice.
+    """
+    if path.suffix.lower() in ARRAY_SUFFIXES:
+        return _labels_of_arrays(load_arrays(path, role="labels"), f"labels ({path.name})", label)
+    keys = _key_columns(rows, id_column)
+    table = load_table(path, role="labels", text_columns=keys)
+    names = label or [_label_name(table, keys)]
+    columns = {name: to_array(table, name, option="label") for name in names}
+    return KeyedColumns(columns, read_keys(table, keys))
+
+
+def read_feature_columns(
+    path: Path,
+    *,
+    drop: Sequence[str],
+    features: Sequence[str] | None,
+    id_column: str | None,
+    rows: RowKeys,
+) -> KeyedColumns:
+    """The feature columns of a node table.
+
+    Args:
+        path: a table.
+        drop: columns that are no features: labels.
+        features: the columns; None for all but ids, graphs and those in `drop`.
+        id_column: the column of ids; None for that of `rows`.
+        rows: the embeddings that features are needed for.
+
+    Raises:
+        InputError: where the file or an id is missing, an id occurs twice, or no column is left.
+    """
+    keys = _key_columns(rows, id_column)
+    table = load_table(path, role="nodes", text_columns=(*keys, *drop))
+    names = [
+        name
+        for name in (table.columns if features is None else features)
+        if name not in (*keys, *drop, "graph")
+    ]
+    if not names:
+        raise InputError(f"{table.name}: there are no feature columns beside ids and labels.")
+    columns = {name: to_array(table, name, option="features") for name in names}
+    return KeyedColumns(columns, read_keys(table, keys))
+
+
+def read_keys(table: LoadedTable, names: Sequence[str]) -> RowKeys:
+    """The columns `names` as keys of the table's rows."""
+    columns = tuple(read_ids(table, name, option="id") for name in names)
+    return RowKeys(columns, tuple(names), table.name)
+
+
+def _index(columns: Sequence[Any]) -> Any:
+    """Columns of ids (pyarrow arrays) as one pandas index."""
+    arrays = [pd.Index(column.to_pandas()) for column in columns]
+    return arrays[0] if len(arrays) == 1 else pd.MultiIndex.from_arrays(arrays)
+
+
+def _key_columns(rows: RowKeys, id_column: str | None) -> tuple[str, ...]:
+    """The columns of a table that identify its rows as those of `rows` are identified."""
+    names = rows.names or ("id",)
+    return names if id_column is None else (*names[:-1], id_column)
+
+
+def _label_name(table: LoadedTable, keys: Sequence[str]) -> str:
+    others = [c for c in table.columns if c not in keys]
+    named = [c for c in _LABEL_NAMES if c in others]
+    if named or len(others) == 1:
+        return (named or others)[0]
+    raise InputError(
+        f"{table.name}: which column holds the labels? Name it with the option 'label'. Columns"
+        f" found: {', '.join(map(repr, others))}."
+    )
+
+
+def _labels_of_arrays(arrays: dict[str, Array], where: str, label: Sequence[str]) -> KeyedColumns:
+    ids = ids_of_array(arrays["ids"], name="ids", where=where) if "ids" in arrays else None
+    arrays = {key: array for key, array in arrays.items() if key != "ids"}
+    names = (
+        list(label)
+        or [key for key in ("", *_LABEL_NAMES) if key in arrays][:1]
+        or list(arrays)[: len(arrays) == 1]
+    )
+    unknown = [key for key in names if key not in arrays]
+    if unknown or not names:
+        raise InputError(
+            f"{where}: which array holds the labels? Name it with the option 'label'. Arrays found:"
+            f" {', '.join(map(repr, arrays)) or 'none'}."
+        )
+    columns: dict[str, Array] = {}
+    for key in names:
+        columns |= _columns_of_array(arrays[key], key or "label", where)
+    num_rows = len(next(iter(columns.values())))
+    if any(len(column) != num_rows for column in columns.values()) or (
+        ids is not None and len(ids.values) != num_rows
+    ):
+        raise InputError(f"{where}: its arrays must all have one entry per row.")
+    if ids is None:
+        return KeyedColumns(columns, RowKeys((row_numbers(num_rows, where=where),), (), where))
+    return KeyedColumns(columns, RowKeys((ids,), ("ids",), where))
+
+
+def _columns_of_array(array: Array, name: str, where: str) -> dict[str, Array]:
+    """One column, or one for each column of a 0/1 matrix."""
+    if array.ndim not in (1, 2) or array.shape[1:] == (0,) or array.dtype.kind not in "biufUS":
+        raise InputError(
+            f"{where}: labels must be one per row [M], or a 0/1 matrix [M, K]. Got shape"
+            f" {array.shape} of {array.dtype}."
+        )
+    if array.ndim == 1:
+        return {name: array}
+    return {f"{name} {k}": array[:, k] for k in range(array.shape[1])}

@@ -1,0 +1,149 @@
+"""BGRL: bootstrapped graph latents (`Thakoor et al. 2022 <https://arxiv.org/abs/2102.06514>`_).
+
+Two views of the graph, each with some feature columns masked and some edges dropped. From the
+online encoder's embedding of a node in one view, a predictor q predicts the embedding that a target
+encoder, a moving average of the online one, gives it in the other view:
+
+    L = 1/N sum_i [ 2 - cos(q(h1_i), t2_i) - cos(q(h2_i), t1_i) ]
+    target <- m * target + (1 - m) * online,   m = 1 - (1 - m_0) (cos(pi step / steps) + 1) / 2
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from graphlatent import config
+from graphlatent.config import Doc, NodeSettings, Range
+from graphlatent.data.batches import Batch, EdgeList, Structure
+from graphlatent.estimator import NodeEstimator
+from graphlatent.methods.base import Method, Term
+from graphlatent.methods.registry import register
+from graphlatent.nn.decoders import linear
+from graphlatent.nn.edge_dropout import DroppableMatrix, drop_edges
+from graphlatent.nn.encoders import CustomEncoder, GNNEncoder, build_encoder, initialise
+from graphlatent.ops.feature_views import MaskedColumns
+from graphlatent.ops.sparse import Features
+
+View: TypeAlias = tuple[Features, Structure]
+Share: TypeAlias = Annotated[float, Range(0, 1), Doc("share that is dropped in this view")]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BGRLSettings(NodeSettings):
+    """Settings of `NodeBGRL`; the paper's for Computers, with fewer epochs."""
+
+    hidden_dim: config.HiddenDim = 256
+    num_layers: config.NumLayers = 2
+    out_dim: Annotated[int, Range(1), Doc("width of the last layer, the embedding")] = 128
+    predictor_dim: Annotated[int, Range(1), Doc("width of the predictor's hidden layer")] = 512
+    momentum: Annotated[float, Range(0, 1), Doc("of the moving average, in the first step")] = 0.99
+    feature_mask_1: Share = 0.2
+    feature_mask_2: Share = 0.1
+    edge_drop_1: Share = 0.5
+    edge_drop_2: Share = 0.4
+    epochs: config.Epochs = 1000
+    lr: config.LearningRate = 5e-4
+    optimizer: config.Optimizer = "adamw"
+    weight_decay: config.WeightDecay = 1e-5
+    schedule: config.Schedule = "cosine"
+    warmup_ratio: config.WarmupRatio = 0.1
+    row_normalize: config.RowNormalize = True
+    precision: config.Float32Precision = "tf32"
+
+
+class BGRLModel(nn.Module):
+    """Online encoder, predictor, target encoder, and the number of steps taken."""
+
+    steps: Tensor
+
+    def __init__(
+        self, encoder: GNNEncoder | CustomEncoder, predictor_dim: int, *, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.encoder, width = encoder, encoder.out_dim
+        into, back = linear(width, predictor_dim), linear(predictor_dim, width)
+        self.predictor = nn.Sequential(into, nn.PReLU(), back)
+        # The target starts from weights of its own, as in the authors' code.
+        self.target = copy.deepcopy(encoder)
+        for part in (self.predictor, self.target):
+            initialise(part, generator)
+        self.target.requires_grad_(False)
+        self.register_buffer("steps", torch.zeros((), dtype=torch.float32))
+
+
+class BGRL(Method[BGRLSettings]):
+    """Bootstrapped graph latents."""
+
+    name: ClassVar[str] = "bgrl"
+    term_names: ClassVar[tuple[str, ...]] = ("view_1", "view_2")
+    fixed_shapes: ClassVar[bool] = True
+
+    def build(self, in_dim: int, *, generator: torch.Generator) -> BGRLModel:
+        """Encoders with batch norm before every activation, and the predictor."""
+        settings, norm = self.settings, {"last_norm": True, "norm_first": True}
+        encoder = build_encoder(
+            settings, in_dim, out_dim=settings.out_dim, **norm, generator=generator
+        )
+        return BGRLModel(encoder, settings.predictor_dim, generator=generator)
+
+    def prepare(self, model: nn.Module, edges: EdgeList) -> Structure:
+        """A propagation matrix from which edges can be dropped."""
+        encoder = cast(BGRLModel, model).encoder
+        if isinstance(encoder, GNNEncoder):
+            return DroppableMatrix.of(edges, kind=encoder.kind)
+        return edges
+
+    def step(
+        self, model: nn.Module, batch: Batch, *, generator: torch.Generator
+    ) -> dict[str, Term]:
+        """Draw two views and predict the target encoder's embeddings across them."""
+        s, x, gen = self.settings, batch.x, generator
+        views: list[View] = []
+        for mask, drop in ((s.feature_mask_1, s.edge_drop_1), (s.feature_mask_2, s.edge_drop_2)):
+            keep = torch.rand(x.shape[1], generator=gen, device=x.device) >= mask
+            structure = drop_edges(batch.structure, drop, generator=gen)
+            views.append((MaskedColumns(x, keep.to(x.dtype)), structure))
+        return self.terms(cast(BGRLModel, model), batch, *views)
+
+    def terms(self, model: BGRLModel, batch: Batch, view_1: View, view_2: View) -> dict[str, Term]:
+        """The cosine distances of both predictions for two given views."""
+        with torch.no_grad():
+            targets = [model.target.layers(*view)[-1] for view in (view_2, view_1)]
+        counts = torch.ones_like(batch.graph_id) if batch.counts is None else batch.counts
+        terms = {}
+        for name, view, target in zip(self.term_names, (view_1, view_2), targets, strict=True):
+            predicted = model.predictor(model.encoder.layers(*view)[-1])
+            distance = 1 - functional.cosine_similarity(predicted, target)
+            terms[name] = Term((distance * counts).sum(), counts.sum())
+        return terms
+
+    @torch.no_grad()
+    def after_step(self, model: nn.Module) -> None:
+        """Move the target encoder towards the online one."""
+        bgrl, settings = cast(BGRLModel, model), self.settings
+        share = bgrl.steps / max(settings.epochs * settings.steps_per_epoch, 1)
+        towards = (1 - settings.momentum) * (torch.cos(math.pi * share) + 1) / 2
+        for target, online in zip(bgrl.target.parameters(), bgrl.encoder.parameters(), strict=True):
+            target.lerp_(online, towards)
+        bgrl.steps += 1
+
+
+@register
+@dataclass(kw_only=True, repr=False, eq=False)
+class NodeBGRL(BGRLSettings, NodeEstimator):
+    """Embeddings of nodes by `BGRL <https://arxiv.org/abs/2102.06514>`_.
+
+    >>> embeddings = NodeBGRL().fit_transform((edge_index, x))                  # doctest: +SKIP
+
+    Arguments are listed by `graphlatent settings --method bgrl`.
+    """
+
+    method: ClassVar[type[Method[Any]]] = BGRL
+    settings_class: ClassVar[type[config.Settings]] = BGRLSettings

@@ -1,0 +1,85 @@
+"""Results of several representations, metric by metric and seed by seed, and their summaries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeAlias
+
+from graphlatent.probes.results import ProbeResult, Summary, paired, summarize
+
+MetricResults: TypeAlias = Mapping[str, Sequence[ProbeResult]]
+"""By the name of the metric, one result per seed."""
+
+EMBEDDINGS, RAW_FEATURES, UNTRAINED = "embeddings", "raw features", "untrained encoder"
+_BASELINES = (RAW_FEATURES, UNTRAINED)
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeComparison:
+    """Results of embeddings and of the baselines beside them.
+
+    Args:
+        results: by the name of the representation; `EMBEDDINGS` is always there.
+    """
+
+    results: Mapping[str, MetricResults]
+
+    @property
+    def selection(self) -> str:
+        """How the settings of the embeddings' probe were chosen, in words."""
+        return next(iter(self.results[EMBEDDINGS].values()))[0].selection
+
+    @property
+    def metric(self) -> str:
+        """The main metric."""
+        return next(iter(self.results[EMBEDDINGS]))
+
+    def summaries(self) -> dict[str, dict[str, Summary]]:
+        """By representation and metric; paired differences of the embeddings and each baseline come
+        last.
+        """
+        found = {
+            name: {metric: summarize(results) for metric, results in metrics.items()}
+            for name, metrics in self.results.items()
+        }
+        baselines = [name for name in self.results if name in _BASELINES]
+        ours = self.results[EMBEDDINGS]
+        for name in baselines:
+            theirs = self.results[name]
+            called = "difference" if len(baselines) == 1 else f"minus {name}"
+            found[called] = {metric: paired(ours[metric], theirs[metric]) for metric in ours}
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Summaries and results in plain values, for JSON; None in the place of NaN."""
+        summaries = {
+            name: {metric: {**asdict(s), "n": s.n} for metric, s in metrics.items()}
+            for name, metrics in self.summaries().items()
+        }
+        results = {
+            name: {metric: [r.to_dict() for r in each] for metric, each in metrics.items()}
+            for name, metrics in self.results.items()
+        }
+        value: dict[str, Any] = _without_nan({"summary": summaries, "results": results})
+        return value
+
+
+def by_metric(results: Sequence[ProbeResult]) -> dict[str, list[ProbeResult]]:
+    """The same predictions under their own metric first, then under the others."""
+    found = {results[0].metric: list(results)}
+    for name in results[0].others:
+        found[name] = [
+            replace(result, scores=result.others[name], metric=name, others={})
+            for result in results
+        ]
+    return found
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,169 @@
+"""Mistakes of users: one sentence, exit code 2, nothing lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from commands import fails, run
+from training_commands import FAST, train
+
+
+def test_settings(tables):
+    edges = tables / "edges.csv"
+    cases = {
+        "epocs=3": "Unknown setting 'epocs' in --set. Did you mean 'epochs'?",
+        "epochs": "A setting is written key=value",
+        "epochs=many": (
+            "The 'epochs' parameter of NodeLaGraph must be an int in the range [0, inf). Got"
+            " 'many' instead."
+        ),
+        "mask_ratio=0": (
+            "The 'mask_ratio' parameter of NodeLaGraph must be a float in the range (0, 1]. Got"
+            " 0.0 instead."
+        ),
+        "alpha=-2": (
+            "The 'alpha' parameter of NodeLaGraph must be a float in the range [0, inf). Got"
+            " -2.0 instead."
+        ),
+        "epochs=-1": (
+            "The 'epochs' parameter of NodeLaGraph must be an int in the range [0, inf). Got -1"
+            " instead."
+        ),
+    }
+    for text, message in cases.items():
+        assert message in fails("train", edges, "--out", tables / "run", "--set", text)
+    assert not (tables / "run").exists()
+
+
+def test_level(tables):
+    assert "must be 'node' or 'graph'. Got 'edge'" in fails(
+        "train", tables / "edges.csv", "--out", tables / "r", "--level", "edge"
+    )
+
+
+def test_inputs(tables):
+    out = ["--out", tables / "run"]
+    (tables / "empty.csv").write_text("")
+    (tables / "cut.parquet").write_bytes(b"PAR1 cut off")
+    (tables / "table.xlsx").write_bytes(b"PK")
+    assert "neither an existing file" in fails("train", tables / "nosuch.csv", *out)
+    assert "empty.csv" in fails("train", tables / "empty.csv", *out)
+    assert "cut.parquet" in fails("train", tables / "cut.parquet", *out)
+    assert ".xlsx" in fails("train", tables / "table.xlsx", *out)
+    assert "from" in fails("train", tables / "edges.csv", "--source", "from", *out)
+    assert "ages" in fails(
+        "train",
+        tables / "edges.csv",
+        "--nodes",
+        tables / "nodes.csv",
+        "--features",
+        "ages",
+        *out,
+    )
+    assert not (tables / "run").exists()
+
+
+def test_an_existing_run_is_safe(tables):
+    train(tables)
+    before = {p.name: p.read_bytes() for p in (tables / "run").iterdir() if p.is_file()}
+    assert "exists already" in train(tables)[2]
+    code, _, err = run("train", tables / "nosuch.csv", "--out", tables / "run", "--overwrite")
+    assert code == 2 and "neither an existing file" in err
+    assert before == {p.name: p.read_bytes() for p in (tables / "run").iterdir() if p.is_file()}
+    assert train(tables, "--overwrite", "--set", "epochs=1")[0] == 0
+    assert "epochs = 1" in (tables / "run" / "config.toml").read_text()
+
+
+def test_what_fails_with_overwrite_leaves_the_old_run(tables):
+    train(tables)
+    before = {p.name: p.read_bytes() for p in (tables / "run").iterdir() if p.is_file()}
+    nodes = pd.read_csv(tables / "nodes.csv")
+    nodes.loc[3, "age"] = np.nan
+    nodes.to_csv(tables / "bad.csv", index=False)
+    arguments = ["train", tables / "edges.csv", "--out", tables / "run", "--overwrite", *FAST]
+    assert "age" in fails(*arguments, "--nodes", tables / "bad.csv", "--label", "kind")
+    assert "ce-embed" in fails(
+        *arguments, "--nodes", tables / "nodes.csv", "--set", "objective=ce-embed"
+    )
+    assert before == {p.name: p.read_bytes() for p in (tables / "run").iterdir() if p.is_file()}
+    assert "Give one of them" in fails(*arguments, "--resume")
+
+
+def test_a_folder_that_is_no_run_is_not_replaced(tables):
+    assert "is not a run folder, so it is not replaced" in fails(
+        "train", tables / "edges.csv", "--out", tables, "--overwrite", *FAST
+    )
+
+
+def test_a_named_graph_column_must_be_there(tables):
+    text = fails(
+        "train", tables / "edges.csv", "--graph-column", "grp", "--out", tables / "run", *FAST
+    )
+    assert "there is no column 'grp'" in text and "source, target, weight" in text
+
+
+def test_out_of_memory(tables):
+    arguments = [
+        "train",
+        tables / "edges.csv",
+        "--out",
+        tables / "run",
+        "--set",
+        "hidden_dim=100000000000",
+        "--set",
+        "device=cpu",
+    ]
+    assert "Out of memory. Try" in fails(*arguments)
+
+
+def test_a_checkpoint_of_another_shape(tables):
+    train(tables)
+    (tables / "run" / "manifest.json").unlink()
+    (tables / "run" / "state").mkdir()
+    (tables / "run" / "state" / "last.safetensors").write_bytes(
+        (tables / "run" / "model.safetensors").read_bytes()
+    )
+    arguments = [
+        "train",
+        tables / "edges.csv",
+        "--nodes",
+        tables / "nodes.csv",
+        "--label",
+        "kind",
+        "--out",
+        tables / "run",
+        "--resume",
+    ]
+    assert "does not fit its settings. Start again with --overwrite" in fails(*arguments)
+
+
+def test_a_path_that_cannot_be_written(tables):
+    assert "Cannot write" in fails(
+        "train", tables / "edges.csv", "--out", tables / "edges.csv" / "run", *FAST
+    )
+
+
+def test_embed(tables):
+    train(tables)
+    arguments = ["embed", tables / "run", tables / "edges.csv"]
+    assert "Embeddings are written as" in fails(*arguments, "--out", tables / "e.txt")
+    (tables / "e.csv").write_text("mine")
+    assert "exists already" in fails(*arguments, "--out", tables / "e.csv")
+    assert (tables / "e.csv").read_text() == "mine"
+    # Fitted on columns, none given now
+    assert "columns" in fails(*arguments, "--out", tables / "e.parquet")
+    assert "is not a run folder" in fails(
+        "embed", tables / "nosuch", tables / "edges.csv", "--out", tables / "e.parquet"
+    )
+
+
+def test_resume(tables):
+    assert "There is no run to resume" in train(tables, "--resume")[2]
+    train(tables)
+    assert "is complete; there is nothing to resume" in train(tables, "--resume")[2]
+
+
+def test_debug_shows_the_traceback(tables):
+    code, _, err = run("train", tables / "nosuch.csv", "--out", tables / "run", "--debug")
+    assert code == 2 and "Traceback" in err and "error: " in err

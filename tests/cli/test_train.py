@@ -1,0 +1,208 @@
+"""`graphlatent train` and `graphlatent embed`."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from commands import run
+from training_commands import FAST, train
+
+
+def test_from_csv_to_embeddings_keyed_by_the_users_ids(tables):
+    code, out, err = train(tables)
+    assert code == 0, err
+    assert "Trained 3 epochs" in out and "40 embeddings of width 8" in out
+    assert err.count("read in both directions") == 1
+    frame = pd.read_parquet(tables / "run" / "embeddings.parquet")
+    assert list(frame["id"]) == [f"user {i:02d}" for i in range(40)]
+    assert frame.shape == (40, 9)
+    results = json.loads((tables / "run" / "results.json").read_text())
+    # The label is no feature
+    assert results["input"]["features"] == "2 column(s): age, city"
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".npz", ".csv"])
+def test_embed_gives_what_train_saved(tables, suffix):
+    train(tables)
+    target = tables / f"e{suffix}"
+    code, out, err = run(
+        "embed",
+        tables / "run",
+        tables / "edges.csv",
+        "--nodes",
+        tables / "nodes.csv",
+        "--out",
+        target,
+    )
+    assert code == 0, err
+    assert f"40 embeddings of width 8 in {target}" in out
+    saved = pd.read_parquet(tables / "run" / "embeddings.parquet").drop(columns="id").to_numpy()
+    if suffix == ".npz":
+        values = np.load(target)["embeddings"]
+    else:
+        values = (
+            (pd.read_parquet(target) if suffix == ".parquet" else pd.read_csv(target))
+            .drop(columns="id")
+            .to_numpy()
+        )
+    np.testing.assert_allclose(values, saved, rtol=1e-5, atol=1e-6)
+
+
+def test_embed_new_nodes_in_another_order(tables):
+    train(tables)
+    nodes = pd.read_csv(tables / "nodes.csv").sample(frac=1, random_state=1)
+    nodes.to_csv(tables / "shuffled.csv", index=False)
+    code, _, err = run(
+        "embed",
+        tables / "run",
+        tables / "edges.csv",
+        "--nodes",
+        tables / "shuffled.csv",
+        "--out",
+        tables / "e.parquet",
+    )
+    assert code == 0, err
+    one = pd.read_parquet(tables / "run" / "embeddings.parquet").set_index("id")
+    other = pd.read_parquet(tables / "e.parquet").set_index("id").loc[one.index]
+    np.testing.assert_allclose(other.to_numpy(), one.to_numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_graph_level_from_tables_with_a_graph_column(tmp_path):
+    rows = [(g, i, i + 1) for g in ("x", "y", "z") for i in range(4)]
+    pd.DataFrame(rows, columns=["graph", "source", "target"]).to_csv(
+        tmp_path / "e.csv", index=False
+    )
+    code, _, err = run(
+        "train", tmp_path / "e.csv", "--level", "graph", "--out", tmp_path / "run", *FAST
+    )
+    assert code == 0, err
+    assert pd.read_parquet(tmp_path / "run" / "embeddings.parquet")["graph"].tolist() == [
+        "x",
+        "y",
+        "z",
+    ]
+
+
+def test_several_labels_are_no_features(tables):
+    code, _, err = train(tables, "--label", "city")
+    assert code == 0, err
+    results = json.loads((tables / "run" / "results.json").read_text())
+    assert results["input"]["features"] == "1 column(s): age"
+    for command in ("info", "links"):
+        options = ["--label", "kind", "--label", "city", *(FAST if command == "links" else ())]
+        options += ["--seeds", "1"] if command == "links" else []
+        code, out, err = run(
+            command,
+            tables / "edges.csv",
+            "--nodes",
+            tables / "nodes.csv",
+            *options,
+            "--json",
+        )
+        assert code == 0, err
+        facts = json.loads(out)
+        assert facts.get("input", facts)["features"] == "1 column(s): age"
+
+
+@pytest.mark.parametrize("labels", [[], ["--label", "kind"]])
+@pytest.mark.parametrize("drop", [[], ["kind"]])
+def test_new_nodes_need_no_label(tables, drop, labels):
+    train(tables)
+    pd.read_csv(tables / "nodes.csv").drop(columns=drop).to_csv(tables / "new.csv", index=False)
+    code, _, err = run(
+        "embed",
+        tables / "run",
+        tables / "edges.csv",
+        "--nodes",
+        tables / "new.csv",
+        "--out",
+        tables / "e.parquet",
+        *labels,
+    )
+    assert code == 0, err
+    saved = pd.read_parquet(tables / "run" / "embeddings.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tables / "e.parquet"), saved)
+
+
+def test_json_is_one_object_and_quiet_is_quiet(tables):
+    code, out, err = train(tables, "--json", "--quiet")
+    assert code == 0 and err == ""
+    assert json.loads(out)["embedding_dim"] == 8
+
+
+def test_embed_remembers_the_columns_one_by_one(tables):
+    edges = pd.read_csv(tables / "edges.csv").rename(columns={"source": "src", "target": "dst"})
+    nodes = pd.read_csv(tables / "nodes.csv").rename(columns={"id": "acct"})
+    edges.to_csv(tables / "e2.csv", index=False)
+    nodes.to_csv(tables / "n2.csv", index=False)
+    names = ["--source", "src", "--target", "dst", "--id", "acct"]
+    code, _, err = run(
+        "train",
+        tables / "e2.csv",
+        "--nodes",
+        tables / "n2.csv",
+        "--label",
+        "kind",
+        "--out",
+        tables / "run",
+        *names,
+        *FAST,
+    )
+    assert code == 0, err
+    for i, more in enumerate(([], ["--label", "kind"])):
+        code, _, err = run(
+            "embed",
+            tables / "run",
+            tables / "e2.csv",
+            "--nodes",
+            tables / "n2.csv",
+            "--out",
+            tables / f"{i}.csv",
+            *more,
+        )
+        assert code == 0, err
+    usual = ["--source", "source", "--target", "target", "--id", "id"]
+    code, _, err = run(
+        "embed",
+        tables / "run",
+        tables / "edges.csv",
+        "--nodes",
+        tables / "nodes.csv",
+        "--out",
+        tables / "3.csv",
+        *usual,
+    )
+    assert code == 0, err
+
+
+def test_settings_from_a_file_and_over_it(tables):
+    (tables / "c.toml").write_text("[settings]\nepochs = 9\nhidden_dim = 4\nalpha = 1.5\n")
+    code, _, err = run(
+        "train",
+        tables / "edges.csv",
+        "--out",
+        tables / "run",
+        "--config",
+        tables / "c.toml",
+        "--set",
+        "epochs=2",
+    )
+    assert code == 0, err
+    text = (tables / "run" / "config.toml").read_text()
+    assert "epochs = 2" in text and "hidden_dim = 4" in text and "alpha = 1.5" in text
+    again = run(
+        "train",
+        tables / "edges.csv",
+        "--out",
+        tables / "again",
+        "--config",
+        tables / "run" / "config.toml",
+    )
+    assert again[0] == 0, again[2]
+    assert (tables / "again" / "model.safetensors").read_bytes() == (
+        tables / "run" / "model.safetensors"
+    ).read_bytes()

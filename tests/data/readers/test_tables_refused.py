@@ -1,0 +1,307 @@
+"""Tables and files that cannot be read, each with the message that says why."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.readers.tables import read_tables
+from graphlatent.errors import InputError
+
+EDGES, NODES = {"source": [1], "target": [2]}, {"id": [1, 2]}
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def frame(**columns):
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes", "options", "message"),
+    [
+        (
+            {"a": [1], "b": [2]},
+            None,
+            {},
+            (
+                r"edges: there is no column 'source' \(option 'source'\). Columns found: 'a', 'b'."
+                r" Name the"
+            ),
+        ),
+        (
+            EDGES,
+            {"key": [1]},
+            {},
+            r"nodes: there is no column 'id' \(option 'id'\). Columns found: 'key'",
+        ),
+        (EDGES, None, {"weight": "w"}, r"edges: there is no column 'w' \(option 'weight'\)"),
+        (
+            EDGES,
+            NODES,
+            {"features": ("f",)},
+            r"nodes: there is no column 'f' \(option 'features'\)",
+        ),
+        (EDGES, NODES, {"label": "l"}, r"nodes: there is no column 'l' \(option 'label'\)"),
+        (
+            EDGES,
+            None,
+            {"label": "l"},
+            "'label' and 'features' name columns of a node table, and none was given",
+        ),
+        (
+            EDGES,
+            None,
+            {"features": ("f",)},
+            "'label' and 'features' name columns of a node table, and none was given",
+        ),
+        (
+            EDGES,
+            {"id": ["1", "2"]},
+            {},
+            (
+                r"edges, column 'source' holds integers, but nodes, column 'id' holds text such as"
+                r" '1'. Ids"
+            ),
+        ),
+        (
+            {"source": ["1"], "target": ["2"]},
+            NODES,
+            {},
+            r"nodes, column 'id' holds integers, but edges, column 'source' holds text",
+        ),
+        (
+            EDGES,
+            {"id": [1, 3]},
+            {},
+            (
+                r"edges: row 0 \(from 0\) has 2 in column 'target', but nodes has no node of that"
+                r" id. Add the"
+            ),
+        ),
+        (
+            EDGES,
+            {"id": [1, 2, 1]},
+            {},
+            (
+                r"nodes: every node must have one row. Id 1 has another in row 2 \(from"
+                r" 0\) \(1"
+            ),
+        ),
+        (EDGES, {"id": []}, {}, "nodes: there are no rows. A graph needs at least one node"),
+        (
+            {"source": [], "target": []},
+            None,
+            {},
+            "edges: there are no rows, and no node table names the nodes",
+        ),
+        (
+            {"source": [1, None], "target": [2, 3]},
+            None,
+            {},
+            r"column 'source': 1 id\(s\) are missing, the first in row 1 \(from 0\)",
+        ),
+        (
+            {"source": [1, 2], "target": ["a", None]},
+            None,
+            {},
+            r"column 'target': 1 id\(s\) are missing, the first in row 1 \(from 0\)",
+        ),
+        (
+            {"source": [1.5], "target": [2]},
+            None,
+            {},
+            "column 'source': ids must be integers of 64 bits or text. Got values of type double",
+        ),
+        (
+            {"source": [True], "target": [2]},
+            None,
+            {},
+            "column 'source': ids must be integers or text. Got values of type bool",
+        ),
+        (
+            {**EDGES, "weight": ["x"]},
+            None,
+            {},
+            "weight column 'weight' must hold numbers. Got values such as 'x'",
+        ),
+        (
+            {**EDGES, "weight": [np.nan]},
+            None,
+            {},
+            r"weight column 'weight' must hold a finite number in every row. Got nothing in row 0",
+        ),
+        (
+            {**EDGES, "w": [np.inf]},
+            None,
+            {"weight": "w"},
+            r"weight column 'w' must hold a finite number in every row. Got inf in row 0",
+        ),
+        (
+            {**EDGES, "graph": [1]},
+            NODES,
+            {},
+            "edges has a column 'graph' that names graphs, but nodes has not. Add it there",
+        ),
+        (
+            EDGES,
+            {**NODES, "graph": [1, 1]},
+            {},
+            "nodes has a column 'graph' that names graphs, but edges has not",
+        ),
+        (
+            {**EDGES, "graph": [1]},
+            {**NODES, "graph": [1, 2]},
+            {},
+            "has 2 in column 'target', but nodes has no node of that id in its",
+        ),
+        (
+            {**EDGES, "graph": [9]},
+            {**NODES, "graph": [1, 1]},
+            {},
+            "has 1 in column 'source', but nodes has no node of that id in its",
+        ),
+        (
+            EDGES,
+            {**NODES, "d": pd.to_datetime(["2020", "2021"])},
+            {},
+            r"nodes: column 'd' has the type timestamp.*which cannot be used",
+        ),
+        (
+            EDGES,
+            {**NODES, "v": [[1], [2]]},
+            {},
+            r"nodes: column 'v' has the type list.*which cannot be used",
+        ),
+        (
+            EDGES,
+            {**NODES, "m": [1, "a"]},
+            {},
+            "nodes: the DataFrame has a column of mixed or unknown types",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_used(edges, nodes, options, message):
+    with pytest.raises(InputError, match=message):
+        read_tables(
+            pd.DataFrame(edges),
+            None if nodes is None else pd.DataFrame(nodes),
+            options=TableOptions(**options),
+        )
+
+
+def test_the_line_of_a_text_file_is_named(tmp_path):
+    nodes = write(tmp_path / "n.csv", "id\n1\n2\n")
+    with pytest.raises(
+        InputError,
+        match=r"edges \(e.csv\): row 2 \(line 3 with the header\) has 9 in column 'source'",
+    ):
+        read_tables(write(tmp_path / "e.csv", "source,target\n1,2\n9,2\n"), nodes)
+    with pytest.raises(
+        InputError,
+        match=(
+            r"edges \(f.csv\), column 'target': 1 id\(s\) are missing, the first in row 2 \(line 3"
+        ),
+    ):
+        read_tables(write(tmp_path / "f.csv", "source,target\n1,2\n9,\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "e.csv",
+            b"source;target\n1;2\n",
+            "Columns found: 'source;target'. A single column often means another delimiter",
+        ),
+        (
+            "e.tsv",
+            b"source,target\n1,2\n",
+            "A single column often means another delimiter: .csv files are split at commas",
+        ),
+        ("e.csv", b"", "has no header. The first line must name the columns"),
+        (
+            "e.csv",
+            b"source,target\n1,2,3\n",
+            "cannot be read as a table with 2 columns split at ','.*Expected 2 columns, got 3",
+        ),
+        ("e.csv", b"\xff\xfe\x00s", "cannot be read as UTF-8 text"),
+        (
+            "e.csv",
+            b"source,source\n1,2\n",
+            r"columns must have different names. \['source'\] occur more than once",
+        ),
+        ("e.parquet", b"not parquet at all", "cannot be read as Parquet. The reader says: "),
+        ("e.parquet", b"", "cannot be read as Parquet"),
+        (
+            "e.txt",
+            b"1 2",
+            (
+                "is no table that can be read. Accepted are files ending in .csv, .tsv, .csv.gz,"
+                " .tsv.gz, .parquet"
+            ),
+        ),
+        ("e.gz", b"1 2", "is no table that can be read"),
+        (
+            "e.csv.gz",
+            b"source,target\n1,2\n",
+            "cannot be read as gzipped UTF-8 text. The reader says: Not a gzipped file",
+        ),
+        ("e.csv.gz", b"", "has no header"),
+        (
+            "e.csv.gz",
+            gzip.compress(b"source;target\n1;2\n"),
+            "A single column often means another delimiter",
+        ),
+        ("e.csv.gz", gzip.compress(b"\xff\xfe\x00s"), "cannot be read as gzipped UTF-8 text"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        read_tables(tmp_path / name)
+
+
+def test_a_truncated_parquet_file(tmp_path):
+    pq.write_table(
+        pa.table({"source": list(range(1000)), "target": list(range(1000))}), tmp_path / "e.parquet"
+    )
+    whole = (tmp_path / "e.parquet").read_bytes()
+    (tmp_path / "e.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(
+        InputError, match=r"edges \(e.parquet\): .*e.parquet cannot be read as Parquet"
+    ):
+        read_tables(tmp_path / "e.parquet")
+
+
+@pytest.mark.parametrize("kept", [0.02, 0.5, 0.999])
+def test_a_truncated_gzipped_file(tmp_path, kept):
+    rng = np.random.default_rng(0)
+    text = "source,target\n" + "".join(
+        f"{a},{b}\n" for a, b in rng.integers(0, 10**9, (200_000, 2))
+    )
+    whole = gzip.compress(text.encode())
+    (tmp_path / "e.csv.gz").write_bytes(whole[: int(kept * len(whole))])
+    with pytest.raises(InputError, match=r"edges \(e.csv.gz\): .*e.csv.gz cannot be read as"):
+        read_tables(tmp_path / "e.csv.gz")
+
+
+def test_missing_files_and_other_things(tmp_path):
+    with pytest.raises(InputError, match=r"edges: there is no file .*none.csv. Check the path"):
+        read_tables(tmp_path / "none.csv")
+    with pytest.raises(
+        InputError, match=r"edges must be a path, a pandas DataFrame or a pyarrow Table. Got int"
+    ):
+        read_tables(3)
+    doubled = pd.DataFrame([[1, 2, 3]], columns=["source", "target", "target"])
+    with pytest.raises(InputError, match=r"edges: columns must have different names. \['target'\]"):
+        read_tables(doubled)
