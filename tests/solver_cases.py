@@ -1,7 +1,8 @@
-"""Problems for the batched solver, their objectives in plain NumPy, and what it is held to."""
+"""Problems for the batched solver, their objectives in plain NumPy, and how close it must come."""
 
 from __future__ import annotations
 
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,8 +10,8 @@ import torch
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from graphlatent.probes.losses import Softmax
-from graphlatent.probes.newton import Rows
+from graphlatent.probes.solver.losses import Softmax
+from graphlatent.probes.solver.rows import WeightedRows
 
 KINDS = (
     "narrow",
@@ -25,12 +26,14 @@ KINDS = (
     "many columns",
     "one long row",
 )
-STRENGTHS = (1e-2, 1e-6)
+L2_GRID = (1e-2, 1e-6)
 
 
+@cache
 def case(kind, *, num_classes=3):
-    """Rows, classes and fresh rows of the same kind; rows have mean 0 and mean squared norm 1, as
-    the solver gets them.
+    """Rows, classes and fresh rows of the same kind.
+
+    Rows have mean 0 and mean squared norm 1, as the solver gets them.
     """
     rng = np.random.default_rng(7)
     num, width = {
@@ -39,7 +42,7 @@ def case(kind, *, num_classes=3):
         "tiny": (3, 2),
         "many columns": (310, 290),
     }.get(kind, (80, 6))
-    total = num + 1000
+    total = num + 600
     labels = np.arange(total) % num_classes
     rows = rng.normal(size=(num_classes, width))[labels] + 1.2 * rng.normal(size=(total, width))
     if kind == "rank":
@@ -67,8 +70,8 @@ def rows_of(*tables):
     """The rows of several fits, filled up to the longest."""
     longest = max(map(len, tables))
     values = np.stack([np.pad(with_ones(x), ((0, longest - len(x)), (0, 0))) for x in tables])
-    share = np.stack([np.pad(np.full(len(x), 1 / len(x)), (0, longest - len(x))) for x in tables])
-    return Rows(torch.from_numpy(values), torch.from_numpy(share))
+    weight = np.stack([np.pad(np.full(len(x), 1 / len(x)), (0, longest - len(x))) for x in tables])
+    return WeightedRows(torch.from_numpy(values), torch.from_numpy(weight))
 
 
 def softmax_of(*labels, num_classes=3):
@@ -97,44 +100,41 @@ def against_rest(y, num_classes=3):
     return np.where(np.arange(num_classes)[:, None] == y, 1.0, -1.0)
 
 
-def column(*strengths):
-    return torch.tensor([strengths], dtype=torch.float64)
+def column(*l2):
+    return torch.tensor([l2], dtype=torch.float64)
 
 
 # --- the objectives once more, in plain NumPy ---
 
 
-def softmax_objective(x, y, weights, strength):
-    logits = with_ones(x) @ weights.T
+def softmax_objective(x, y, coef, l2):
+    logits = with_ones(x) @ coef.T
     top = logits.max(1)
     return float(
         (np.log(np.exp(logits - top[:, None]).sum(1)) + top - logits[np.arange(len(x)), y]).mean()
-        + strength / 2 * (weights[:, :-1] ** 2).sum()
+        + l2 / 2 * (coef[:, :-1] ** 2).sum()
     )
 
 
-def sigmoid_objective(x, sign, w, strength):
-    return float(
-        np.logaddexp(0, -sign * (with_ones(x) @ w)).mean() + strength / 2 * (w[:-1] ** 2).sum()
-    )
+def sigmoid_objective(x, sign, w, l2):
+    return float(np.logaddexp(0, -sign * (with_ones(x) @ w)).mean() + l2 / 2 * (w[:-1] ** 2).sum())
 
 
-def hinge_objective(x, sign, w, strength, *, free_bias=True):
+def hinge_objective(x, sign, w, l2, *, free_bias=True):
     penalised = w[:-1] if free_bias else w
     return float(
-        (np.maximum(0, 1 - sign * (with_ones(x) @ w)) ** 2).mean()
-        + strength / 2 * (penalised**2).sum()
+        (np.maximum(0, 1 - sign * (with_ones(x) @ w)) ** 2).mean() + l2 / 2 * (penalised**2).sum()
     )
 
 
-def hinge_by_scipy(x, sign, strength):
+def hinge_by_scipy(x, sign, l2):
     def slope(w):
         inside = -2 * sign * np.maximum(0, 1 - sign * (with_ones(x) @ w)) / len(x)
-        return with_ones(x).T @ inside + strength * np.append(w[:-1], 0)
+        return with_ones(x).T @ inside + l2 * np.append(w[:-1], 0)
 
     options = {"maxiter": 50_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-11}
     return minimize(
-        lambda w: hinge_objective(x, sign, w, strength),
+        lambda w: hinge_objective(x, sign, w, l2),
         np.zeros(x.shape[1] + 1),
         jac=slope,
         method="L-BFGS-B",
@@ -142,8 +142,8 @@ def hinge_by_scipy(x, sign, strength):
     ).x
 
 
-def logistic(x, y, cost):
-    return LogisticRegression(C=cost, solver="newton-cg", tol=1e-10, max_iter=10_000).fit(x, y)
+def logistic(x, y, C):
+    return LogisticRegression(C=C, solver="newton-cg", tol=1e-10, max_iter=10_000).fit(x, y)
 
 
 def assert_same_minimum(ours, theirs):

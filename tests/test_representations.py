@@ -1,4 +1,4 @@
-"""Raw and propagated features: by hand, against dense NumPy and against PyG's own propagation."""
+"""Representations: by hand, against dense NumPy and PyG, and as the estimator gives them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import graphlatent.representations as baselines
+import graphlatent.representations as representations
+from graphlatent import GraphLaGraph, NodeLaGraph
 from graphlatent.data.assemble import assemble
+from graphlatent.data.features import encode_features
 from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.ops.sparse import SparseMatrix
-from graphlatent.representations import propagated_features, raw_features
+from graphlatent.representations import REPRESENTATIONS, propagated_features, raw_features
 
 
 def path_of_three() -> GraphData:
@@ -136,7 +138,7 @@ def test_against_pyg():
 def test_blocks_of_columns_change_nothing(monkeypatch):
     graph = as_sparse(random_graphs([8]))
     whole = propagated_features(graph, level="node", concat=True)
-    monkeypatch.setattr(baselines, "_BLOCK", 8)  # one column at a time
+    monkeypatch.setattr(representations, "_BLOCK", 8)  # one column at a time
     np.testing.assert_array_equal(propagated_features(graph, level="node", concat=True), whole)
 
 
@@ -151,7 +153,7 @@ def test_sparse_raw_features_stay_sparse_at_node_level():
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 3), st.integers(0, 5))
 def test_graphs_do_not_see_each_other(sizes, hops, seed):
     graph = random_graphs(sizes, seed=seed)
@@ -181,6 +183,69 @@ def test_input_is_not_changed_and_isolated_nodes_keep_their_features():
     out[:] = 0
     raw_features(graph, level="node")[:] = 0
     assert graph.x.tolist() == [[1, 2], [3, 4]]
+
+
+# --- the registry ---
+
+
+def with_columns() -> GraphData:
+    """A path of six nodes whose features are columns: one to standardise, one of 0 and 1."""
+    raw = RawGraph(np.array([np.arange(5), np.arange(1, 6)]), 6, directed=False)
+    columns = {"size": np.arange(1.0, 7.0), "flag": np.array([0, 1, 0, 0, 1, 1])}
+    return replace(assemble([raw]), columns=columns)
+
+
+@pytest.mark.parametrize("row_normalize", [True, False])
+@pytest.mark.parametrize("standardize", [True, False])
+def test_baselines_see_the_features_of_the_estimator(standardize, row_normalize):
+    graph = with_columns()
+    estimator = NodeLaGraph(
+        epochs=1,
+        hidden_dim=4,
+        standardize=standardize,
+        row_normalize=row_normalize,
+        random_state=3,
+        progress=False,
+    )
+    rows = {name: each.rows(graph, estimator) for name, each in REPRESENTATIONS.items()}
+    assert not hasattr(estimator, "model_")
+    fitted = type(estimator)(**estimator.get_params()).fit(graph)
+    encoded = encode_features(fitted.features_, graph)
+    if row_normalize:
+        encoded = encoded.with_features(encoded.x / encoded.x.abs().sum(1, keepdim=True))
+    untrained = type(estimator)(**{**estimator.get_params(), "epochs": 0}).fit(graph)
+    expected = {
+        "raw": raw_features(encoded, level="node"),
+        "propagated": propagated_features(encoded, level="node"),
+        "random": untrained.transform(graph),
+        "trained": fitted.transform(graph),
+    }
+    assert list(rows) == list(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(rows[name], values, rtol=1e-6)
+        np.testing.assert_allclose(REPRESENTATIONS[name].rows(graph, fitted), values, rtol=1e-6)
+    if not row_normalize:
+        assert (abs(rows["raw"][:, 0].mean()) < 1e-6) == standardize
+
+
+def test_what_training_may_see():
+    seen, whole = random_graphs([4, 5]), random_graphs([4, 5, 6])
+    for name, each in REPRESENTATIONS.items():
+        estimator = GraphLaGraph(epochs=2, hidden_dim=4, batch_size=2, progress=False)
+        apart, together = (each.rows(whole, estimator, train_graph=g) for g in (seen, whole))
+        assert apart.shape == together.shape and len(apart) == 3
+        # Training on other graphs gives other weights, and batch norm other statistics
+        assert np.array_equal(apart, together) == (name in ("raw", "propagated"))
+
+
+@pytest.mark.parametrize("name", REPRESENTATIONS)
+def test_seeded_says_whether_the_seed_matters(name):
+    graph, each = random_graphs([6, 7]), REPRESENTATIONS[name]
+    first, second = (
+        each.rows(graph, GraphLaGraph(epochs=1, hidden_dim=4, random_state=s, progress=False))
+        for s in (0, 1)
+    )
+    assert np.array_equal(first, second) != each.seeded
 
 
 def test_failures():

@@ -1,31 +1,72 @@
-"""What needs no training: the raw features, and the features averaged over neighbourhoods.
+"""What a probe can be given: raw, propagated, random-initialised and trained representations.
 
-Both are rows in every table: an embedding that does not beat them has learnt nothing.
-Legend: N nodes, F features, B graphs.
+`REPRESENTATIONS` has one entry each. All are computed from a graph and an estimator, so that the
+baselines see the same encoded features as the method they are compared with: an embedding that does
+not beat them has learnt nothing. Legend: N nodes, F features, B graphs, M rows (nodes or graphs), D
+columns.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
+from graphlatent.config import Level, Settings
 from graphlatent.data.batches import EdgeList
+from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import InputError, bad_argument
+from graphlatent.estimator import Estimator
 from graphlatent.nn.propagation import gcn_matrix
-from graphlatent.ops.sparse import SparseMatrix
+from graphlatent.ops.sparse import SparseMatrix, row_normalized
 
 Array: TypeAlias = np.ndarray[Any, Any]
-Level: TypeAlias = Literal["node", "graph"]
-LEVELS = ("node", "graph")
-_BLOCK = 2**25  # values of sparse features made dense at a time
+RowMatrix: TypeAlias = Array | sp.csr_matrix
+LEVELS: tuple[Level, ...] = ("node", "graph")
+# Number of values of sparse features converted to dense at a time
+_BLOCK = 2**25
+
+
+@dataclass(frozen=True)
+class Representation:
+    """One way to represent the nodes or graphs of a data set by rows of numbers.
+
+    Args:
+        name: key in `REPRESENTATIONS`.
+        title: for tables.
+        seeded: whether the rows depend on the estimator's `random_state`.
+        compute: the rows of a graph, from (graph, estimator, graph to train on).
+    """
+
+    name: str
+    title: str
+    seeded: bool
+    compute: Callable[[GraphData, Estimator, GraphData], RowMatrix]
+
+    def rows(
+        self, graph: GraphData, estimator: Estimator, *, train_graph: GraphData | None = None
+    ) -> RowMatrix:
+        """One row per node or graph, by the estimator's level.
+
+        Args:
+            graph: to represent.
+            estimator: gives level, feature encoding and settings; it is not changed. "trained"
+                uses it as it is where it is fitted.
+            train_graph: what training and the feature encoding may see; by default `graph`.
+
+        Returns:
+            float32 [M, D]; SciPy CSR for raw node features that are sparse.
+        """
+        return self.compute(graph, estimator, graph if train_graph is None else train_graph)
 
 
 def raw_features(graph: GraphData, *, level: Level) -> Array | sp.csr_matrix:
-    """The features as they are: x [N, F] at node level, the sum over each graph's nodes [B, F] at
-    graph level.
+    """The encoded features: x [N, F] at node level, sums over each graph's nodes [B, F] else.
 
     Args:
         graph: one or more graphs with encoded features.
@@ -46,16 +87,15 @@ def raw_features(graph: GraphData, *, level: Level) -> Array | sp.csr_matrix:
 def propagated_features(
     graph: GraphData, *, level: Level, hops: int = 2, concat: bool = False
 ) -> Array:
-    """Features averaged over the neighbourhood: Â^hops x, or [x, Â x, ..., Â^hops x] side by side.
+    """Features averaged over neighbourhoods: Â^hops x, or [x, Â x, ..., Â^hops x] concatenated.
 
-    Â = D^-1/2 (A + I) D^-1/2 with D the row sums of A + I: the matrix of a GCN layer, one self-loop
-    a node.
+    Â = D^-1/2 (A + I) D^-1/2 with D the row sums of A + I: the matrix of a GCN layer.
 
     Args:
-        graph: one or more graphs with encoded features; edge weights count where there are any.
+        graph: one or more graphs with encoded features; edge weights are used where given.
         level: "node" for one row per node, "graph" for the sums over each graph's nodes.
-        hops: how often to average; 0 gives the raw features.
-        concat: keep every hop from 0 on, not only the last.
+        hops: number of averaging steps; 0 gives the raw features.
+        concat: return every hop from 0 on, not only the last.
 
     Returns:
         float32 [N or B, F], or [N or B, (hops + 1) F] with `concat`.
@@ -74,6 +114,58 @@ def propagated_features(
     if level == "graph":
         return _pooled_hops(_pooling(graph), adjacency, x, hops=hops, concat=concat)
     return _node_hops(adjacency, x, hops=hops, concat=concat)
+
+
+def encoder_input(graph: GraphData, estimator: Estimator, train_graph: GraphData) -> GraphData:
+    """The graph with the features that the estimator's encoder is given.
+
+    Args:
+        graph: with features, columns or neither; nodes without features get their degrees.
+        estimator: fitted, or not; then its encoding is fitted on `train_graph`.
+        train_graph: what the encoding may see.
+    """
+    settings: Settings = estimator
+    if hasattr(estimator, "features_"):
+        settings, spec = estimator.settings_, estimator.features_
+    else:
+        spec = fit_features(
+            train_graph, degree_cap=settings.degree_cap, standardize=settings.standardize
+        )
+    encoded = encode_features(spec, graph)
+    assert encoded.x is not None
+    return encoded.with_features(row_normalized(encoded.x)) if settings.row_normalize else encoded
+
+
+def _raw(graph: GraphData, estimator: Estimator, train_graph: GraphData) -> RowMatrix:
+    return raw_features(encoder_input(graph, estimator, train_graph), level=estimator.level)
+
+
+def _propagated(graph: GraphData, estimator: Estimator, train_graph: GraphData) -> RowMatrix:
+    encoded = encoder_input(graph, estimator, train_graph)
+    return propagated_features(encoded, level=estimator.level)
+
+
+def _random_init(graph: GraphData, estimator: Estimator, train_graph: GraphData) -> RowMatrix:
+    untrained: Estimator = clone(estimator).set_params(epochs=0, progress=False)
+    return untrained.fit(train_graph).transform(graph)
+
+
+def _trained(graph: GraphData, estimator: Estimator, train_graph: GraphData) -> RowMatrix:
+    fitted: Estimator = (
+        estimator if hasattr(estimator, "model_") else clone(estimator).fit(train_graph)
+    )
+    return fitted.transform(graph)
+
+
+REPRESENTATIONS: Mapping[str, Representation] = {
+    each.name: each
+    for each in (
+        Representation("raw", "raw features", False, _raw),
+        Representation("propagated", "propagated features", False, _propagated),
+        Representation("random", "random-initialised encoder", True, _random_init),
+        Representation("trained", "trained encoder", True, _trained),
+    )
+}
 
 
 def _adjacency(graph: GraphData) -> sp.csr_matrix:
@@ -95,8 +187,9 @@ def _pooled_hops(
     hops: int,
     concat: bool,
 ) -> Array:
-    """The sums of every hop. (pooling Â^k) x needs no N x F matrix where x is sparse; pooling Â^k
-    has N values at most.
+    """Sums of every hop over each graph's nodes, as (pooling Â^k) x.
+
+    This needs no N x F matrix where x is sparse: pooling Â^k has at most N values.
     """
     parts = []
     for hop in range(hops + 1):
@@ -109,7 +202,7 @@ def _pooled_hops(
 def _node_hops(
     adjacency: sp.csr_matrix, x: Array | sp.csr_matrix, *, hops: int, concat: bool
 ) -> Array:
-    """Every hop for every node; sparse features are made dense a block of columns at a time."""
+    """Every hop of every node; sparse features are converted a block of columns at a time."""
     num_nodes, num_features = x.shape
     kept = hops + 1 if concat else 1
     out = np.empty((num_nodes, kept, num_features), dtype=np.float32)

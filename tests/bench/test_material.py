@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from graphlatent.bench.material import Material, at_hand, load_material
 
 from graphlatent.bench import material as module
-from graphlatent.bench.material import Material, at_hand, load_material
 from graphlatent.data.datasets import dataset_info, load_dataset
 from graphlatent.data.graph import GraphData
 from graphlatent.data.splits import Split, random_splits
 from graphlatent.errors import InputError, ProtocolError
 from graphlatent.ops.sparse import to_dense
-from graphlatent.probes.protocol import Answer, Protocol, ReleasedProtocol
+from graphlatent.probes.protocol import Protocol, ReleasedProtocol, SplitPrediction
 from graphlatent.probes.results import Choice
-from graphlatent.probes.svm import folds_splits
+from graphlatent.probes.svm import outer_fold_splits
 from standins import PPI_SIZES, tiny, write_flickr, write_mutag, write_photo, write_ppi
 
 WRITERS = {
@@ -54,7 +54,7 @@ class TestFolds:
         assert made.splits is None and made.seen is made.graph and made.metric == "accuracy"
         first, again, other = (numbers(made.protocol(seed).splits) for seed in (0, 0, 1))
         assert first == again != other
-        assert first == numbers(folds_splits(made.labels, seed=0))
+        assert first == numbers(outer_fold_splits(made.labels, seed=0))
 
     def test_ten_of_them_without_validation_rows(self, root):
         splits = load_material(tiny("table1/MUTAG"), root).protocol(3).splits
@@ -164,7 +164,7 @@ class TestInductive:
         truth = made.labels[31:]
         # Half of the ones are missed
         given = np.where(np.arange(truth.size).reshape(truth.shape) % 2, truth, 0)
-        result = made.protocol(0).final([Answer(Choice("", {}, 0.0), given)], selection="")
+        result = made.protocol(0).final([SplitPrediction(Choice("", {}, 0.0), given)], selection="")
         found, missed = given.sum(), truth.sum() - given.sum()
         assert result.metric == "micro-F1" and result.scores == (
             pytest.approx(2 * found / (2 * found + missed)),
@@ -212,7 +212,7 @@ class TestProtocol:
     MADE = Material(None, None, np.arange(6) % 2, (Split(*np.arange(6).reshape(3, 2)),), "accuracy")
 
     def test_is_a_new_one_for_every_question(self):
-        answer = [Answer(Choice("", {}, 0.0), np.array([0, 1]))]
+        answer = [SplitPrediction(Choice("", {}, 0.0), np.array([0, 1]))]
         first = self.MADE.protocol(0)
         assert first.final(answer, selection="").scores == (1.0,)
         with pytest.raises(ProtocolError, match="opened already"):

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from graphlatent.bench import material as material_module
 from graphlatent.bench.lines import BLOCKS, DIFFERENCES
 from graphlatent.bench.material import Material, load_material
 from graphlatent.bench.measure import CONCAT, PAPERS_PROBE, PLAIN, TUNED
+
+from graphlatent.bench import material as material_module
 from graphlatent.bench.recipe import Recipe
 from graphlatent.config import GraphSettings, NodeSettings
-from graphlatent.probes.adam import adam_answers
-from graphlatent.probes.protocol import Answer, Protocol
+from graphlatent.probes.adam import adam_predictions
+from graphlatent.probes.protocol import Protocol, SplitPrediction
 from graphlatent.probes.results import ProbeResult
 from graphlatent.probes.svm import svm_probe
 from graphlatent.representations import propagated_features, raw_features
@@ -89,7 +89,7 @@ class Row:
 
     results: dict[str, ProbeResult]
     training: Any
-    answers: list[Sequence[Answer]]
+    answers: list[Sequence[SplitPrediction]]
 
 
 def every_row(material: Material, level: str) -> dict[str, Row]:
@@ -211,7 +211,7 @@ def test_the_papers_probe(rows, materials):
     made, recipe = materials[NODE], tiny(NODE)
     for row, epochs in (("random", [0]), ("paper", [1, 3, 6])):
         several = candidates(made, recipe.paper, epochs=epochs, kinds=[CONCAT])
-        given = adam_answers(several, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED)
+        given = adam_predictions(several, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED)
         best = [
             max(of_split, key=lambda answer: answer.choice.val_score)
             for of_split in zip(*given.values(), strict=True)
@@ -266,7 +266,7 @@ def test_released_takes_the_best_mean_test_score(rows, materials, level, probe):
             made, settings, epochs=[epoch], kinds=[CONCAT]
         ).items()
         if level == "node":
-            given = adam_answers(
+            given = adam_predictions(
                 {name: representation}, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED
             )[name]
             right = [
@@ -304,7 +304,7 @@ def permuted(materials) -> dict[str, dict[str, Row]]:
         graph = dataclasses.replace(made.graph, y=labels)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                material_module, "folds_splits", lambda labels, seed, splits=splits: splits
+                material_module, "outer_fold_splits", lambda labels, seed, splits=splits: splits
             )
             found[level] = every_row(
                 dataclasses.replace(made, labels=labels, graph=graph, seen=graph), level

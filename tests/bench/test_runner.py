@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 import torch
+from graphlatent.bench.material import load_material
+from graphlatent.bench.measure import Measurement
 
 from graphlatent.bench import material, measure, runner
 from graphlatent.bench.ledger import Record, read_ledger, read_record, record_path
-from graphlatent.bench.material import load_material
-from graphlatent.bench.measure import Measurement
 from graphlatent.bench.recipe import ROWS, Recipe
 from graphlatent.bench.runner import Event, run_cells
 from graphlatent.data.splits import random_splits
@@ -264,7 +264,7 @@ class TestGoingOn:
         )
 
     @pytest.mark.parametrize(
-        ("name", "grid"), [(NODE, "STRENGTHS"), (GRAPH, "SVM_STRENGTHS"), (GRAPH, "RBF_C")]
+        ("name", "grid"), [(NODE, "L2_GRID"), (GRAPH, "SVM_L2_GRID"), (GRAPH, "RBF_C")]
     )
     def test_a_record_of_another_grid_is_measured_again(
         self, run, tmp_path, monkeypatch, name, grid

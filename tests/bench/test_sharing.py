@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from graphlatent.bench.material import Material, load_material
+from graphlatent.bench.measure import CONCAT, PLAIN
 
 from cases import as_sparse
 from graphlatent.bench import measure
-from graphlatent.bench.material import Material, load_material
-from graphlatent.bench.measure import CONCAT, PLAIN
 from graphlatent.bench.recipe import Recipe
 from graphlatent.estimator import Estimator
 from graphlatent.probes.results import ProbeResult

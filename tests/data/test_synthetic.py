@@ -90,7 +90,7 @@ def test_latent_features_are_smooth_along_edges():
 def test_classes_are_half_hidden_in_the_features_and_the_neighbourhood_helps():
     made = latent_graph(seed=1)
     splits = random_splits(1500, num_splits=2)
-    quick = {"strengths": (1e-3, 1e-2), "preprocessing": ("none",)}
+    quick = {"l2": (1e-3, 1e-2), "preprocessing": ("none",)}
     raw = linear_probe(
         raw_features(made.graph, level="node"), made.labels, splits=splits, **quick
     ).mean
@@ -169,7 +169,7 @@ def test_families_differ_in_their_degrees_and_clusters():
 def test_latent_sums_say_little_and_neighbourhoods_say_more():
     made = latent_graph_set()
     splits = random_splits(300, num_splits=4, train_ratio=0.6, val_ratio=0.2)
-    quick = {"strengths": (1e-5, 1e-3), "preprocessing": ("none",)}
+    quick = {"l2": (1e-5, 1e-3), "preprocessing": ("none",)}
     raw = linear_probe(
         raw_features(made.graph, level="graph"), made.labels, splits=splits, **quick
     ).mean

@@ -1,6 +1,4 @@
-"""The linear probe as a whole: against a slow rewrite with scikit-learn, in every form of input,
-and how it chooses.
-"""
+"""The linear probe as a whole: against a slow rewrite with scikit-learn, and its selection."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.results import Choice
 
-STRENGTHS, WAYS = (1e-4, 1e-2, 1e-1), ("none", "row", "standard")
+L2_GRID, PREPROCESSING = (1e-3, 1e-1), ("none", "row", "standard")
 
 
 def blobs(num_rows=120, num_columns=6, num_classes=3, *, noise=1.5, seed=0):
@@ -35,21 +33,19 @@ def blobs(num_rows=120, num_columns=6, num_classes=3, *, noise=1.5, seed=0):
     return rows * rng.uniform(0.1, 3, size=num_columns), labels
 
 
-def prepared(rows, train, how):
+def prepared(rows, train, preprocessing):
     """What "none", "row" and "standard" mean, in plain NumPy and scikit-learn."""
-    if how == "row":
+    if preprocessing == "row":
         rows = normalize(rows)
-    if how == "standard":
+    if preprocessing == "standard":
         rows = StandardScaler().fit(rows[train]).transform(rows)
     rows = rows - rows[train].mean(0)
     return rows / np.sqrt((rows[train] ** 2).sum(1).mean())
 
 
-def reference(x, y, strength):
+def reference(x, y, l2):
     """scikit-learn at the same objective: its C multiplies the sum of the losses."""
-    model = LogisticRegression(
-        C=1 / (len(x) * strength), solver="newton-cg", tol=1e-9, max_iter=20_000
-    )
+    model = LogisticRegression(C=1 / (len(x) * l2), solver="newton-cg", tol=1e-9, max_iter=20_000)
     return (OneVsRestClassifier(model) if y.ndim == 2 else model).fit(x, y)
 
 
@@ -65,21 +61,19 @@ def slow_probe(representations, labels, split, *, refit=False):
     """One split, one setting after the other: the choice and the test score."""
     best = None
     for name, rows in representations.items():
-        for how in WAYS:
-            x = prepared(rows, split.train, how)
-            for strength in sorted(STRENGTHS, reverse=True):
-                model = reference(x[split.train], labels[split.train], strength)
+        for preprocessing in PREPROCESSING:
+            x = prepared(rows, split.train, preprocessing)
+            for l2 in sorted(L2_GRID, reverse=True):
+                model = reference(x[split.train], labels[split.train], l2)
                 val = score(labels[split.val], model.predict(x[split.val]))
                 if best is None or val > best[0]:
-                    best = val, name, how, strength
-    val, name, how, strength = best
+                    best = val, name, preprocessing, l2
+    val, name, preprocessing, l2 = best
     train = np.concatenate([split.train, split.val]) if refit else split.train
-    x = prepared(representations[name], train, how)
-    test = score(
-        labels[split.test], reference(x[train], labels[train], strength).predict(x[split.test])
-    )
+    x = prepared(representations[name], train, preprocessing)
+    test = score(labels[split.test], reference(x[train], labels[train], l2).predict(x[split.test]))
     return Choice(
-        name, {"preprocessing": how, "strength": strength}, pytest.approx(val)
+        name, {"preprocessing": preprocessing, "strength": l2}, pytest.approx(val)
     ), pytest.approx(test)
 
 
@@ -92,7 +86,7 @@ def test_a_probe_by_hand():
     rows = np.array([-1.0, 1.0, -1.0, 1.0, -1.0, -1.0, 1.0, -1.0, -1.0])[:, None]
     labels = np.array(["n", "p", "n", "p", "n", "p", "p", "n", "p"])
     split = Split(np.arange(4), np.array([4, 5]), np.array([6, 7, 8]))
-    result = linear_probe(rows, labels, splits=[split], strengths=[0.1], preprocessing=["none"])
+    result = linear_probe(rows, labels, splits=[split], l2=[0.1], preprocessing=["none"])
     assert result.scores == pytest.approx((2 / 3,))
     assert result.choices == (Choice("", {"preprocessing": "none", "strength": 0.1}, 0.5),)
     assert result.metric == "accuracy"
@@ -106,20 +100,20 @@ def test_a_probe_by_hand():
 
 @pytest.mark.parametrize("case", ["one", "several", "refitted", "wide", "table"])
 def test_whole_probe_is_the_slow_rewrite(case):
-    rows, labels = blobs(num_rows=240, num_classes=4, num_columns=90 if case == "wide" else 6)
+    rows, labels = blobs(num_rows=160, num_classes=4, num_columns=60 if case == "wide" else 6)
     representations = {"": rows}
     if case == "several":
         noise = np.random.default_rng(1).normal(size=rows.shape)
-        representations = {"first": rows + 0.3 * noise, "second": rows, "third": np.tanh(rows)}
+        representations = {"first": rows + 0.3 * noise, "second": rows}
     if case == "table":
         labels = np.column_stack([labels == 0, labels > 1, rows[:, 0] > 0.5]).astype(int)
-    splits = random_splits(240, num_splits=3, train_ratio=0.3, val_ratio=0.3)
+    splits = random_splits(160, num_splits=3, train_ratio=0.3, val_ratio=0.3)
     result = linear_probe(
         representations if case == "several" else rows,
         labels,
         splits=splits,
-        strengths=STRENGTHS,
-        preprocessing=WAYS,
+        l2=L2_GRID,
+        preprocessing=PREPROCESSING,
         refit=case == "refitted",
     )
     expected = [
@@ -171,7 +165,8 @@ def test_a_table_of_labels_has_micro_f1_and_accuracy_beside_it():
 def test_forms_of_the_same_input(change):
     rows, labels = blobs()
     splits = random_splits(120, num_splits=2, train_ratio=0.4, val_ratio=0.3)
-    expected = linear_probe(rows, labels, splits=splits, preprocessing=("none", "standard"))
+    quick = {"splits": splits, "preprocessing": ("none", "standard"), "l2": (1e-4, 1e-2)}
+    expected = linear_probe(rows, labels, **quick)
     changed = {
         "sparse": (sp.coo_matrix(rows), labels),
         "sparse matrix": (
@@ -186,7 +181,7 @@ def test_forms_of_the_same_input(change):
         "shifted": (rows + 1e3, labels),
         "named": ({"": rows}, labels),
     }[change]
-    assert linear_probe(*changed, splits=splits, preprocessing=("none", "standard")) == expected
+    assert linear_probe(*changed, **quick) == expected
 
 
 def test_nothing_that_came_in_is_changed():
@@ -200,7 +195,7 @@ def test_nothing_that_came_in_is_changed():
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 1000))
 def test_order_of_rows_and_columns_does_not_matter(seed):
     rows, labels = blobs(num_rows=60, num_columns=4, seed=seed)
@@ -209,7 +204,7 @@ def test_order_of_rows_and_columns_does_not_matter(seed):
     order = rng.permutation(60)
     place = np.argsort(order)
     moved = Split(*(np.sort(place[part]) for part in (split.train, split.val, split.test)))
-    arguments = {"strengths": (1e-2,), "preprocessing": ("standard",)}
+    arguments = {"l2": (1e-2,), "preprocessing": ("standard",)}
     plain = linear_probe(rows, labels, splits=[split], **arguments)
     shuffled = linear_probe(
         rows[order][:, rng.permutation(4)], labels[order], splits=[moved], **arguments
@@ -228,7 +223,7 @@ def test_validation_rows_choose_but_do_not_train():
     honest, misled = (linear_probe(rows, y, splits=[split]) for y in (labels, wrong))
     assert honest.choices != misled.choices
     # Nothing to choose: validation labels say nothing
-    one = {"strengths": (1e-2,), "preprocessing": ("none",)}
+    one = {"l2": (1e-2,), "preprocessing": ("none",)}
     assert (
         linear_probe(rows, labels, splits=[split], **one).scores
         == linear_probe(rows, wrong, splits=[split], **one).scores
@@ -253,7 +248,7 @@ def test_equals_go_to_the_first_representation_and_preprocessing_and_the_larger_
     labels = np.arange(100) % 2
     rows, splits = np.eye(2)[labels], random_splits(100, num_splits=1)
     (choice,) = linear_probe(
-        {"b": rows, "a": rows}, labels, splits=splits, strengths=(1e-3, 1e-1, 1e-2)
+        {"b": rows, "a": rows}, labels, splits=splits, l2=(1e-3, 1e-1, 1e-2)
     ).choices
     assert choice == Choice("b", {"preprocessing": "none", "strength": 1e-1}, 1.0)
     (choice,) = linear_probe(
@@ -302,18 +297,18 @@ def test_a_single_class_and_three_rows():
     ("changes", "kind", "message"),
     [
         (
-            {"strengths": (0.0,)},
+            {"l2": (0.0,)},
             ConfigError,
             (
-                "The 'strengths' parameter of linear_probe must be one or more floats in the range"
+                "The 'l2' parameter of linear_probe must be one or more floats in the range"
                 " [1e-08, 1000]. Got (0.0,) instead."
             ),
         ),
         (
-            {"strengths": ()},
+            {"l2": ()},
             ConfigError,
             (
-                "The 'strengths' parameter of linear_probe must be one or more floats in the range"
+                "The 'l2' parameter of linear_probe must be one or more floats in the range"
                 " [1e-08, 1000]. Got () instead."
             ),
         ),

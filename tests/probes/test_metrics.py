@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
@@ -39,6 +39,7 @@ def test_tables_that_are_all_alike(truth, answer, score):
     assert micro_f1(np.full((3, 2), truth), np.full((3, 2), answer)) == score
 
 
+@settings(max_examples=25, deadline=None)
 @given(tables)
 def test_scores_are_scikit_learns(drawn):
     num_rows, num_labels, seed = drawn
@@ -57,6 +58,7 @@ def test_scores_are_scikit_learns(drawn):
     assert accuracy(truth, answer) == pytest.approx(f1_score(*cells, average="micro"))
 
 
+@settings(max_examples=25, deadline=None)
 @given(tables)
 def test_scores_do_not_depend_on_order_and_are_symmetric(drawn):
     num_rows, num_labels, seed = drawn

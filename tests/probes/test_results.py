@@ -1,6 +1,4 @@
-"""Results: means, the two spreads, intervals and paired differences by hand, and the way through
-JSON.
-"""
+"""Results: means, deviations, intervals and paired differences by hand, and through JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t, ttest_1samp
 
@@ -123,6 +121,7 @@ def test_splits_are_shared_only_where_all_seeds_share_them(fingerprints):
     assert (summary.low, summary.high) == interval(0.7, [(0.01 / 3, 2)])
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.integers(2, 5), st.integers(2, 6), st.integers(0, 10_000))
 def test_against_scipy_and_the_mean_squares_of_a_two_way_table(num_seeds, num_splits, seed):
     table = np.random.default_rng(seed).random((num_seeds, num_splits))
@@ -170,6 +169,7 @@ def test_scores_that_are_all_alike_have_an_interval_without_width(shared):
     assert (one.std_splits, one.low, one.high) == (0.0, 0.5, 0.5) and math.isnan(one.std_seeds)
 
 
+@settings(max_examples=20, deadline=None)
 @given(st.integers(2, 6), st.integers(2, 6), st.integers(0, 10_000))
 def test_seeds_that_say_the_same_on_shared_splits_tell_no_more_than_one(
     num_seeds, num_splits, seed
@@ -182,6 +182,7 @@ def test_seeds_that_say_the_same_on_shared_splits_tell_no_more_than_one(
     assert (alike.low, alike.high) == pytest.approx((one.mean, one.mean))
 
 
+@settings(max_examples=20, deadline=None)
 @given(
     st.integers(1, 4),
     st.integers(2, 6),
@@ -214,17 +215,17 @@ def test_order_does_not_matter_and_a_shift_moves_the_interval_along(
 
 def test_the_interval_holds_the_mean_as_often_as_it_says():
     rng = np.random.default_rng(0)
-    tables = 0.8 + rng.normal(size=(2000, 1, 5)) * 0.02
+    tables = 0.8 + rng.normal(size=(600, 1, 5)) * 0.02
     inside = [
         s.low <= 0.8 <= s.high
         for s in (summarize([result(*row) for row in table]) for table in tables)
     ]
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.015)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.03)
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_interval_of_five_seeds_and_ten_splits_holds_the_mean_as_often_as_it_says(shared):
-    rng, draws = np.random.default_rng(0), 600
+    rng, draws = np.random.default_rng(0), 250
     of_seeds, noise = rng.normal(size=(draws, 5, 1)) * 0.01, rng.normal(size=(draws, 5, 10)) * 0.01
     # The larger part, so that it matters whether seeds share it
     of_splits = rng.normal(size=(draws, 1 if shared else 5, 10)) * 0.03

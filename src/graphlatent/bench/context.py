@@ -18,10 +18,10 @@ from graphlatent.bench.probing import Answers, Candidate, Probes
 from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.training import Trainings, TrainingSpec
 from graphlatent.config import Level
-from graphlatent.probes.linear import best_on_validation, words
-from graphlatent.probes.protocol import Answer, Protocol
+from graphlatent.probes.linear import best_on_validation, selection_text
+from graphlatent.probes.protocol import Protocol, SplitPrediction
 from graphlatent.probes.results import ProbeResult
-from graphlatent.probes.svm import INNER_FOLDS, nested_words
+from graphlatent.probes.svm import INNER_FOLDS, nested_selection_text
 from graphlatent.representations import raw_features
 
 PLAIN, CONCAT = "embedding", "embedding + features"
@@ -129,7 +129,7 @@ class CellContext:
 
     # -- results
 
-    def final(self, answers: Sequence[Answer], *, selection: str) -> ProbeResult:
+    def final(self, answers: Sequence[SplitPrediction], *, selection: str) -> ProbeResult:
         """The test scores of answers; `selection` says how they were chosen."""
         return self.protocol().final(answers, selection=selection)
 
@@ -154,7 +154,7 @@ class CellContext:
         names = [answer.choice.candidate for answer in self.best_linear(candidates)]
         rows = {c.name: c.make() for c in candidates if c.name in names}
         answers = self.probes.rbf_of_chosen(rows, names)
-        words = nested_words(len(candidates) > 1, "rbf", INNER_FOLDS)
+        words = nested_selection_text(len(candidates) > 1, "rbf", INNER_FOLDS)
         return self.final(answers, selection=words)
 
     def chosen_paper_probe(self, candidates: Sequence[Candidate]) -> ProbeResult:
@@ -177,5 +177,5 @@ class CellContext:
     def selection(self, several: bool) -> str:
         """How the linear probe selects, in words; `several`: out of more than one candidate."""
         if self.level == "graph":
-            return nested_words(several, "linear", INNER_FOLDS)
-        return words(several, self.recipe.metric)
+            return nested_selection_text(several, "linear", INNER_FOLDS)
+        return selection_text(several, self.recipe.metric)

@@ -25,7 +25,7 @@ from graphlatent.data.induced import induced_subgraph
 from graphlatent.data.splits import Split, random_splits
 from graphlatent.data.synthetic import latent_graph
 from graphlatent.probes.protocol import Protocol, ReleasedProtocol
-from graphlatent.probes.svm import folds_splits
+from graphlatent.probes.svm import outer_fold_splits
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -50,7 +50,7 @@ class DatasetBundle:
 
     def protocol(self, seed: int, *, released: bool = False) -> Protocol:
         """Labels under lock; a new protocol for every question."""
-        splits = folds_splits(self.labels, seed=seed) if self.splits is None else self.splits
+        splits = outer_fold_splits(self.labels, seed=seed) if self.splits is None else self.splits
         return (ReleasedProtocol if released else Protocol)(self.labels, splits, metric=self.metric)
 
 

@@ -12,21 +12,21 @@ import torch
 from graphlatent.bench.data import DatasetBundle
 from graphlatent.bench.recipe import Recipe
 from graphlatent.config import Level
-from graphlatent.probes.adam import adam_answers
+from graphlatent.probes.adam import adam_predictions
 from graphlatent.probes.design import PREPROCESSING, Preprocessing
-from graphlatent.probes.linear import STRENGTHS, checked_settings, linear_answers
-from graphlatent.probes.protocol import Answer
-from graphlatent.probes.rbf import RBF_C, rbf_answers
+from graphlatent.probes.linear import L2_GRID, checked_settings, linear_predictions
+from graphlatent.probes.protocol import SplitPrediction
+from graphlatent.probes.rbf import RBF_C, rbf_predictions
 from graphlatent.probes.results import Choice
 from graphlatent.probes.svm import (
     INNER_FOLDS,
+    SVM_L2_GRID,
     SVM_PREPROCESSING,
-    SVM_STRENGTHS,
     inner_splits,
-    svm_answers,
+    svm_predictions,
 )
 
-Answers: TypeAlias = tuple[Answer, ...]
+Answers: TypeAlias = tuple[SplitPrediction, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,9 @@ class Candidate:
 def linear_grid(level: Level) -> dict[str, Any]:
     """What the linear probe of a level chooses from, in plain values."""
     if level == "node":
-        return {"l2": list(STRENGTHS), "preprocessing": list(PREPROCESSING)}
+        return {"l2": list(L2_GRID), "preprocessing": list(PREPROCESSING)}
     return {
-        "l2": list(SVM_STRENGTHS),
+        "l2": list(SVM_L2_GRID),
         "preprocessing": list(SVM_PREPROCESSING),
         "inner_folds": INNER_FOLDS,
     }
@@ -93,7 +93,7 @@ class Probes:
         """The paper's own probe of nodes."""
 
         def probe() -> Answers:
-            return adam_answers(
+            return adam_predictions(
                 {candidate.name: candidate.make()},
                 self.data.protocol(self.seed),
                 epochs=epochs,
@@ -124,13 +124,13 @@ class Probes:
         """An RBF SVM on the candidate named for each fold."""
         parts = self.data.protocol(self.seed).visible()
         inner = inner_splits(parts, inner_folds=INNER_FOLDS, seed=self.seed)
-        return rbf_answers(rows, names, parts, inner, preprocessing=preprocessing)
+        return rbf_predictions(rows, names, parts, inner, preprocessing=preprocessing)
 
     def zeros(self) -> Answers:
         """No label for any test row: with rare labels a high accuracy, and a micro-F1 of 0."""
         num_labels = self.data.labels.shape[1]
         return tuple(
-            Answer(
+            SplitPrediction(
                 Choice("", {}, float("nan")),
                 np.zeros((len(part.test), num_labels), dtype=np.int64),
             )
@@ -146,11 +146,11 @@ class Probes:
     def _linear(self, candidate: Candidate) -> Answers:
         rows, protocol = {candidate.name: candidate.make()}, self.data.protocol(self.seed)
         if self.data.splits is None:
-            settings = checked_settings(SVM_STRENGTHS, SVM_PREPROCESSING, owner="bench")
-            found = svm_answers(
+            settings = checked_settings(SVM_L2_GRID, SVM_PREPROCESSING, owner="bench")
+            found = svm_predictions(
                 rows, protocol, settings=settings, seed=self.seed, device=self.device
             )
         else:
-            settings = checked_settings(STRENGTHS, PREPROCESSING, owner="bench")
-            found = linear_answers(rows, protocol, settings=settings, device=self.device)
+            settings = checked_settings(L2_GRID, PREPROCESSING, owner="bench")
+            found = linear_predictions(rows, protocol, settings=settings, device=self.device)
         return found[candidate.name]

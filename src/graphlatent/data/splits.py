@@ -1,7 +1,8 @@
-"""Which rows train a probe, which choose its settings, and which only measure it.
+"""Splits of rows into training, validation and test parts: random ones, and stratified folds.
 
 A row is a node or a graph. Split `k` depends on the seed and on `k` alone: asking for more splits
-never changes the first ones, so a table of 5 splits can be grown to 20 later.
+does not change the first ones, so a table of 5 splits can be extended to 20 later. Not
+scikit-learn's splitters: stored results depend on these exact splits.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ class Split:
     """Row numbers of the three parts of one split: disjoint, ascending, int64.
 
     Args:
-        train: rows the probe is fitted on.
-        val: rows its settings are chosen on.
-        test: rows it is measured on, once.
+        train: rows that the probe is fitted on.
+        val: rows that its settings are chosen on.
+        test: rows that it is scored on, once.
     """
 
     train: Array
@@ -45,13 +46,13 @@ def random_splits(
     """Independent random splits; by default the 10 / 10 / 80 % of the node benchmarks.
 
     Args:
-        num_rows: how many rows there are.
-        num_splits: how many splits to draw.
-        train_ratio: share of the rows to train on; at least one row.
-        val_ratio: share of the rows to choose settings on; at least one row. The other rows are for
-            the test.
+        num_rows: number of rows.
+        num_splits: number of splits.
+        train_ratio: fraction of the rows to train on; at least one row.
+        val_ratio: fraction of the rows to choose settings on; at least one row. The other rows are
+            the test part.
         seed: of all splits; split `k` is drawn from (seed, k).
-        stratify: labels [num_rows]; each class then has the same shares in all three parts, up to
+        stratify: labels [num_rows]; every part then has the classes in equal proportions, up to
             rounding.
 
     Raises:
@@ -89,14 +90,14 @@ def fold_splits(
 ) -> tuple[Split, ...]:
     """Stratified shuffled folds: each row is in the test part of exactly one split.
 
-    The members of a class are dealt out over the folds, so that their numbers differ by one at
-    most; a class with fewer members than folds is missing from the test of some.
+    The members of a class are distributed over the folds so that their numbers differ by at most
+    one; a class with fewer members than folds is missing from the test part of some.
 
     Args:
         labels: one label per row [M].
-        num_folds: how many folds, hence splits.
-        val_ratio: share of the rows outside the fold to choose settings on, stratified; at least
-            one row.
+        num_folds: number of folds, and of splits.
+        val_ratio: fraction of the rows outside the fold to choose settings on, stratified; at
+            least one row.
         seed: of the folds and of the validation parts.
 
     Raises:
@@ -116,7 +117,7 @@ def fold_splits(
             " more rows, or a smaller num_folds."
         )
     order = _shuffled(num_rows, generator=_generator(seed))
-    # Class after class; dealing goes on where the last class stopped
+    # Class after class; the distribution over the folds continues where the last class stopped
     dealt = order[np.argsort(classes[order], kind="stable")]
     fold = np.empty(num_rows, dtype=np.int64)
     fold[dealt] = np.arange(num_rows) % num_folds
@@ -141,10 +142,10 @@ def _cut(order: Array, *, num_train: int, num_val: int) -> Split:
 
 
 def _interleaved(order: Array, classes: Array) -> Array:
-    """The rows of `order` rearranged so that every stretch of them holds the classes in proportion.
+    """The rows of `order` rearranged so that every contiguous part has the classes in proportion.
 
-    The i-th of the n members of a class stands at the quantile (i + 1/2) / n of the whole; the
-    random order decides which member is the i-th, and who goes first among equal quantiles.
+    The i-th of the n members of a class is placed at the quantile (i + 1/2) / n; the random order
+    decides which member is the i-th, and the order among equal quantiles.
     """
     of_row = classes[order]
     by_class = np.argsort(of_row, kind="stable")
@@ -164,9 +165,7 @@ def _shuffled(num_rows: int, *, generator: torch.Generator) -> Array:
 
 
 def _generator(*key: int) -> torch.Generator:
-    """A generator of its own for every key: neighbouring seeds and splits have unrelated
-    streams.
-    """
+    """A generator for a key; similar keys give independent streams."""
     words = np.random.SeedSequence(key).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(words[0]) >> 1)
 

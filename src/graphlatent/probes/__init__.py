@@ -1,6 +1,4 @@
-"""What an embedding knows, measured by simple models whose settings are chosen without the test
-labels.
-"""
+"""Probes: simple models on frozen representations, their settings chosen without test labels."""
 
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe

@@ -1,6 +1,7 @@
-"""The paper's own node probe: logistic regression trained by Adam for a fixed number of epochs
-(learning rate 0.01, epochs and weight decay of its Table 6), on rows as they are. Nothing is chosen
-in it but the representation.
+"""The node probe of the LaGraph paper: logistic regression, trained by Adam for fixed epochs.
+
+Learning rate 0.01, epochs and weight decay of the paper's Table 6, rows as they are. Nothing is
+selected but the representation.
 
 Legend: S splits, n training rows, D columns, K classes.
 """
@@ -15,15 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.probes.design import Array, Linear, Table, checked_table
+from graphlatent.probes.design import Array, FeatureMatrix, LinearModels, checked_matrix
 from graphlatent.probes.metrics import METRICS
-from graphlatent.probes.protocol import Answer, Protocol, Visible
+from graphlatent.probes.protocol import Protocol, SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice
 
-_ROOM = 2**27  # float32 values of training rows held at a time on a CPU
+# Number of float32 values of training rows held at a time on a CPU
+_ROOM = 2**27
 
 
-def adam_answers(
+def adam_predictions(
     candidates: Mapping[str, Any],
     protocol: Protocol,
     *,
@@ -32,60 +34,63 @@ def adam_answers(
     lr: float = 0.01,
     seed: int = 0,
     device: torch.device | str = "cpu",
-) -> dict[str, tuple[Answer, ...]]:
-    """For every candidate and split the answers of the paper's probe, with its validation score
-    beside them.
+) -> dict[str, tuple[SplitPrediction, ...]]:
+    """The predictions of the paper's probe for every candidate and split.
 
     Args:
         candidates: representations by name.
-        protocol: labels and splits; the test labels stay closed. A 0/1 table of labels is fitted by
-            the mean cross-entropy of its cells.
+        protocol: labels and splits; the test labels stay locked. A 0/1 matrix of labels is fitted
+            by the mean binary cross-entropy of its entries.
         epochs: full-batch steps of Adam.
-        weight_decay: Adam's.
-        lr: its learning rate.
-        seed: of the initial weights (Glorot's uniform ones; the bias starts at 0).
-        device: where to compute, in float32.
+        weight_decay: of Adam.
+        lr: of Adam.
+        seed: of the initial weights (Glorot uniform; the bias starts at 0).
+        device: to compute on, in float32.
     """
     found = {}
     settings = {"epochs": epochs, "weight_decay": weight_decay, "lr": lr}
     for name, representation in candidates.items():
-        table = checked_table(representation).to(device)
-        answers = []
-        for parts in _groups(protocol.visible(), table):
+        matrix = checked_matrix(representation).to(device)
+        predictions = []
+        for parts in _groups(protocol.visible(), matrix):
             classes = [_classes(part) for part in parts]
-            linear = _trained(
-                table, parts, classes, epochs=epochs, weight_decay=weight_decay, lr=lr, seed=seed
+            models = _trained(
+                matrix, parts, classes, epochs=epochs, weight_decay=weight_decay, lr=lr, seed=seed
             )
-            given = linear.logits(table, [np.concatenate([part.val, part.test]) for part in parts])
-            for part, of_split, logits in zip(parts, classes, given, strict=True):
-                predicted = _decided(logits, of_split, several=part.train_labels.ndim == 2)
+            rows = [np.concatenate([part.val, part.test]) for part in parts]
+            outputs = models.logits(matrix, rows)
+            for part, of_split, logits in zip(parts, classes, outputs, strict=True):
+                predicted = _predicted(logits, of_split, several=part.train_labels.ndim == 2)
                 score = (
                     METRICS[protocol.metric](part.val_labels, predicted[: len(part.val)])
                     if len(part.val)
                     else float("nan")
                 )
-                answers.append(Answer(Choice(name, settings, score), predicted[len(part.val) :]))
-        found[name] = tuple(answers)
+                predictions.append(
+                    SplitPrediction(Choice(name, settings, score), predicted[len(part.val) :])
+                )
+        found[name] = tuple(predictions)
     return found
 
 
-def _groups(parts: tuple[Visible, ...], table: Table) -> list[tuple[Visible, ...]]:
-    """Splits that are trained together: of one size and number of classes, and no more than fit
-    into memory.
+def _groups(
+    parts: tuple[VisibleSplit, ...], matrix: FeatureMatrix
+) -> list[tuple[VisibleSplit, ...]]:
+    """Splits that are trained together: equal size and number of classes, bounded memory.
 
-    With other numbers of classes the initial weights of a split, hence its answers, would depend on
-    labels of the others.
+    With different numbers of classes the initial weights of a split, hence its predictions, would
+    depend on labels of the others.
     """
-    room = _ROOM * (16 if table.device.type == "cuda" else 1)
+    room = _ROOM * (16 if matrix.device.type == "cuda" else 1)
     groups = []
     for (size, _), alike in groupby(parts, key=lambda part: (len(part.train), len(_classes(part)))):
-        same, at_once = tuple(alike), max(1, room // (size * table.shape[1]))
+        same, at_once = tuple(alike), max(1, room // (size * matrix.shape[1]))
         groups += [same[i : i + at_once] for i in range(0, len(same), at_once)]
     return groups
 
 
-def _classes(part: Visible) -> Array:
-    """The classes of a split's training rows; of a table of labels its columns."""
+def _classes(part: VisibleSplit) -> Array:
+    """The classes of a split's training rows; for a 0/1 matrix of labels its columns."""
     return (
         np.unique(part.train_labels)
         if part.train_labels.ndim == 1
@@ -93,12 +98,12 @@ def _classes(part: Visible) -> Array:
     )
 
 
-def _decided(logits: Tensor, classes: Array, *, several: bool) -> Array:
-    """A class for each row [M], or a 0/1 table [M, K]."""
-    answer: Array = (
+def _predicted(logits: Tensor, classes: Array, *, several: bool) -> Array:
+    """A class for each row [M], or a 0/1 matrix of labels [M, K]."""
+    predicted: Array = (
         (logits > 0).long().cpu().numpy() if several else classes[logits.argmax(1).cpu().numpy()]
     )
-    return answer
+    return predicted
 
 
 def _loss(logits: Tensor, target: Tensor) -> Tensor:
@@ -118,16 +123,16 @@ def _loss(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def _trained(
-    table: Table,
-    parts: tuple[Visible, ...],
+    matrix: FeatureMatrix,
+    parts: tuple[VisibleSplit, ...],
     classes: list[Array],
     *,
     epochs: int,
     weight_decay: float,
     lr: float,
     seed: int,
-) -> Linear:
-    rows = torch.stack([_dense(table, part.train) for part in parts])  # [S, n, D]
+) -> LinearModels:
+    rows = torch.stack([_dense(matrix, part.train) for part in parts])  # [S, n, D]
     labels = [
         part.train_labels if part.train_labels.ndim == 2 else np.searchsorted(c, part.train_labels)
         for c, part in zip(classes, parts, strict=True)
@@ -148,10 +153,10 @@ def _trained(
             loss = _loss(torch.bmm(rows, weight.mT) + bias, target)
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-    return Linear(weight.detach().double(), bias.detach().double().squeeze(1))
+    return LinearModels(weight.detach().double(), bias.detach().double().squeeze(1))
 
 
-def _dense(table: Table, index: Array) -> Tensor:
-    picked = torch.from_numpy(index).to(table.device)
-    rows = table[picked] if isinstance(table, Tensor) else table.rows(picked).to_dense()
+def _dense(matrix: FeatureMatrix, index: Array) -> Tensor:
+    numbers = torch.from_numpy(index).to(matrix.device)
+    rows = matrix[numbers] if isinstance(matrix, Tensor) else matrix.rows(numbers).to_dense()
     return rows.float()

@@ -1,9 +1,8 @@
-"""Overlapping communities as a probe: are a node's communities, one or several, to be found in its
-row?
+"""The probe of overlapping communities: overlapping k-means against the true communities.
 
-Found by overlapping k-means, which takes a row of several communities to lie at the mean of their
-centres: where averaging over neighbours puts a node whose neighbours are of several communities.
-The truth is read afterwards, to score what was found. Legend: M rows, D columns, K communities.
+Overlapping k-means places a row of several communities at the mean of their centres, which is where
+averaging over neighbours puts a node whose neighbours are in several communities. The truth is read
+afterwards, to score the result. Legend: M rows, D columns, K communities.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from torch import Tensor
 
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.probes.clustering import cluster_rows, scaled_rows
 from graphlatent.probes.design import PREPROCESSING, Preprocessing
-from graphlatent.probes.knn import double_rows
+from graphlatent.probes.neighbours import float64_rows
 from graphlatent.probes.results import ScoresBySeed
+from graphlatent.representations import RowMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -29,21 +28,20 @@ SELECTION = (
 )
 COUNTED = " Their number is the true one."
 _MAX_STEPS = 100
-_BLOCK = 2**22  # pairs of rows looked at together
+# Number of pairs of rows compared at a time
+_BLOCK = 2**22
 
 
 @dataclass(frozen=True)
 class CommunityResult(ScoresBySeed):
-    """How well true and found communities agree, seed by seed. All scores are 1 for perfect
-    agreement.
+    """Agreement of true and found communities for each seed; 1 is perfect agreement.
 
     Args:
-        nmi: overlapping normalised mutual information of each seed; 0 where the found ones say
-            nothing.
-        f1: average F1 of each seed, every community matched with the most similar one of the other
-            side. Not 0 by chance.
-        omega: omega index of each seed; 0 on average by chance.
-        per_row: in how many communities a row was found on average, of each seed.
+        nmi: overlapping normalised mutual information; 0 for independent communities.
+        f1: average F1, every community matched with the most similar one of the other side. Not 0
+            by chance.
+        omega: omega index; 0 on average by chance.
+        per_row: mean number of communities of a row.
         num_communities: K.
         seeds: of the random starts.
         selection: in words, what the truth was used for.
@@ -68,15 +66,15 @@ def community_probe(
     preprocessing: Preprocessing = "row",
     restarts: int = 10,
 ) -> CommunityResult:
-    """The agreement of true communities with those that were found without them.
+    """Agreement of the true communities with communities of the representation.
 
     Args:
         representation: one row per node [M, D]: array, tensor, SciPy sparse matrix or
             `SparseMatrix`.
-        truth: a 0/1 table [M, K] (array or tensor), or a list of the row numbers in each community.
-            Rows may be in none.
-        num_communities: K to look for. By default the true one: the one thing that is taken from
-            the truth beforehand.
+        truth: a 0/1 matrix [M, K] (array or tensor), or a list of the row numbers in each
+            community. Rows may be in none.
+        num_communities: K to look for. By default the true number, the only thing that is taken
+            from the truth beforehand.
         seeds: random starts, one search each.
         preprocessing: "none", "row" or "standard"; see
             `graphlatent.probes.clustering.cluster_probe`.
@@ -85,11 +83,10 @@ def community_probe(
     Raises:
         ConfigError: where a setting is out of range.
         InputError: where rows and truth do not fit together.
-        MissingDependencyError: where scikit-learn is not installed.
     """
     if len(seeds) == 0:
         raise bad_argument("seeds", owner="community_probe", allowed="one or more ints", got=seeds)
-    rows = double_rows(representation)
+    rows = float64_rows(representation)
     members = membership_table(truth, num_rows=rows.shape[0])
     size = members.shape[1] if num_communities is None else num_communities
     found = [
@@ -122,15 +119,15 @@ def overlapping_kmeans(
     preprocessing: Preprocessing = "row",
     restarts: int = 10,
 ) -> Array:
-    """Which row is in which community, bool [M, K]; every row is in one or more.
+    """The communities of each row, bool [M, K]; every row is in one or more.
 
     Minimises the squared distances of rows to the mean of their communities' centres: OKM
     (Cleuziou, "An extended version of the k-means method for overlapping clustering", ICPR 2008).
-    There is no threshold to set. From the clusters of k-means on, in turn:
-    - each row takes the nearest centre, then the next nearest ones while the mean of those taken
-      comes nearer to it; where that is no nearer than its communities before, it keeps those;
-    - all centres move to where the sum is smallest, by least squares. Differs from the paper, which
-      moves one after the other.
+    It has no threshold. Starting from the clusters of k-means, it alternates:
+    - each row joins the nearest centre, then the next nearest ones as long as the mean of its
+      centres gets nearer to it; it keeps its previous communities where those are as near;
+    - all centres are updated by least squares. Differs from the paper, which updates one centre
+      after the other.
 
     Args:
         representation: one row per node [M, D].
@@ -141,9 +138,8 @@ def overlapping_kmeans(
 
     Raises:
         ConfigError: where a setting is out of range.
-        InputError: where there are fewer rows than communities, or the representation is no table
-            of numbers.
-        MissingDependencyError: where scikit-learn is not installed.
+        InputError: where there are fewer rows than communities, or the representation is no 2-D
+            matrix of numbers.
     """
     owner = "overlapping_kmeans"
     if preprocessing not in PREPROCESSING:
@@ -153,25 +149,25 @@ def overlapping_kmeans(
     for name, value in (("num_communities", num_communities), ("restarts", restarts)):
         if value < 1:
             raise bad_argument(name, owner=owner, allowed="an int of at least 1", got=value)
-    prepared = scaled_rows(double_rows(representation), preprocessing)
-    rows: Array | sp.csr_matrix = (
-        prepared.cpu().numpy() if isinstance(prepared, Tensor) else prepared
-    )
-    clusters = cluster_rows(prepared, num_clusters=num_communities, seed=seed, restarts=restarts)
+    rows = scaled_rows(float64_rows(representation), preprocessing)
+    clusters = cluster_rows(rows, num_clusters=num_communities, seed=seed, restarts=restarts)
     members: Array = clusters[:, None] == np.arange(num_communities)
     centres: Array = np.zeros((num_communities, rows.shape[1]))
     for _ in range(_MAX_STEPS):
         centres = _centres(rows, members, before=centres)
-        moved = _assigned(rows, centres, before=members)
-        if np.array_equal(moved, members):
+        assigned = _assigned(rows, centres, before=members)
+        if np.array_equal(assigned, members):
             break
-        members = moved
+        members = assigned
     return members
 
 
 def membership_table(truth: Array | Tensor | Sequence[Sequence[int]], *, num_rows: int) -> Array:
-    """The truth as bool [M, K], out of a 0/1 table (array or tensor) or a list of the row numbers
-    in each community.
+    """The true communities as bool [M, K], without empty ones.
+
+    Args:
+        truth: a 0/1 matrix (array or tensor), or a list of the row numbers in each community.
+        num_rows: M.
 
     Raises:
         InputError: where it is neither.
@@ -212,7 +208,7 @@ def overlapping_nmi(truth: Array, found: Array) -> float:
     NMI_max of McDaid, Greene and Hurley, "Normalized mutual information to evaluate overlapping
     community finding algorithms" (2011): Lancichinetti, Fortunato and Kertesz's measure (2009)
     divided by the larger of both entropies, so that it is 0 where covers have nothing in common.
-    Covers without entropy, all communities of all rows, score 1 where both are such and else 0.
+    Covers without entropy, in which every community has all rows, score 1 if both are such, else 0.
     """
     first, second = _present(truth), _present(found)
     of_first, given_second = _entropies(first, second)
@@ -223,8 +219,7 @@ def overlapping_nmi(truth: Array, found: Array) -> float:
 
 
 def average_f1(truth: Array, found: Array) -> float:
-    """Mean of two means: of the best F1 that each true community finds among the found ones, and
-    the other way round.
+    """The mean best F1 of each true community among the found ones, averaged with the reverse.
 
     Yang and Leskovec, "Overlapping community detection at scale" (WSDM 2013). Both arguments are
     bool [M, K] and [M, L].
@@ -237,11 +232,10 @@ def average_f1(truth: Array, found: Array) -> float:
 
 
 def omega_index(truth: Array, found: Array) -> float:
-    """Share of pairs of rows that have equally many communities in common in both covers, less what
-    chance gives, scaled to 1.
+    """The fraction of pairs with equally many shared communities in both covers, chance-corrected.
 
     Collins and Dent, "Omega: a general formulation of the Rand index of cluster recovery suitable
-    for non-disjoint solutions" (1988). Of covers without overlap it is the adjusted Rand index.
+    for non-disjoint solutions" (1988). For covers without overlap it is the adjusted Rand index.
     Both arguments are bool [M, K] and [M, L].
     """
     first, second = truth.astype(np.float64), found.astype(np.float64)
@@ -252,7 +246,7 @@ def omega_index(truth: Array, found: Array) -> float:
         block = slice(start, start + step)
         both = (first[block] @ first.T) * shape[1] + second[block] @ second.T
         counts += np.bincount(both.astype(np.int64).ravel(), minlength=len(counts))
-    # Every row with itself
+    # Without the pairs of a row with itself
     counts -= np.bincount(truth.sum(1) * shape[1] + found.sum(1), minlength=len(counts))
     size = min(shape)
     table = counts.reshape(shape) / max(1, counts.sum())
@@ -271,64 +265,56 @@ SCORES: Mapping[str, Callable[[Array, Array], float]] = {
 
 
 def _present(members: Array) -> Array:
-    """Without empty communities."""
+    """The non-empty communities."""
     return members[:, members.any(0)]
 
 
 def _shared(first: Array, second: Array) -> Array:
-    """How many rows each two communities share, float64 [K, L]."""
+    """Number of rows that each two communities share, float64 [K, L]."""
     shared: Array = first.T.astype(np.float64) @ second.astype(np.float64)
     return shared
 
 
 def _entropies(first: Array, second: Array) -> tuple[float, float]:
-    """H(X), the sum over the communities of the first cover, and H(X | Y), the same given the most
-    telling one of the second.
+    """H(X), summed over the communities of the first cover, and H(X | Y) given the second.
 
-    A community tells of another only where the rows in both and in neither say at least as much as
-    the rows in one of them (appendix B of Lancichinetti et al.): otherwise the complement of a
-    community would be as good as the community itself.
+    H(X | Y) takes for each community the most informative one of the second cover. Only those
+    count whose common rows and common non-rows carry at least as much entropy as their differences
+    (appendix B of Lancichinetti et al.): otherwise the complement of a community would be as good
+    as the community itself.
     """
     num_rows, size, other = len(first), first.sum(0)[:, None], second.sum(0)
     both = _shared(first, second)
-    # In both, in neither, in one only
+    # Rows in both, in neither, in the first only, in the second only
     cells = [both, num_rows - size - other + both, size - both, other - both]
-    in_both, in_neither, in_first, in_second = (_bits(cell / num_rows) for cell in cells)
-    alone = _bits(size / num_rows) + _bits(1 - size / num_rows)  # [K, 1]
-    given = (
-        in_both
-        + in_neither
-        + in_first
-        + in_second
-        - _bits(other / num_rows)
-        - _bits(1 - other / num_rows)
-    )
-    given = np.where(in_both + in_neither >= in_first + in_second, given, alone)
-    least = np.minimum(given.min(1), alone[:, 0]) if given.shape[1] else alone[:, 0]
-    return float(alone.sum()), float(np.maximum(least, 0).sum())
+    in_both, in_neither, in_first, in_second = (_entropy_term(cell / num_rows) for cell in cells)
+    entropy = _entropy_term(size / num_rows) + _entropy_term(1 - size / num_rows)  # [K, 1]
+    joint = in_both + in_neither + in_first + in_second
+    conditional = joint - _entropy_term(other / num_rows) - _entropy_term(1 - other / num_rows)
+    conditional = np.where(in_both + in_neither >= in_first + in_second, conditional, entropy)
+    least = entropy[:, 0]
+    if conditional.shape[1]:
+        least = np.minimum(conditional.min(1), least)
+    return float(entropy.sum()), float(np.maximum(least, 0).sum())
 
 
-def _bits(share: Array) -> Array:
+def _entropy_term(share: Array) -> Array:
     """-p log2 p, 0 for p = 0."""
     return -share * np.log2(np.where(share > 0, share, 1))
 
 
-def _centres(rows: Array | sp.csr_matrix, members: Array, *, before: Array) -> Array:
-    """The centres [K, D] with the smallest sum of squared distances from rows to the mean of their
-    centres.
-    """
+def _centres(rows: RowMatrix, members: Array, *, before: Array) -> Array:
+    """The centres [K, D] that minimise the objective for given communities; unused ones stay."""
     share = members / members.sum(1, keepdims=True)  # [M, K]
     used: Array = np.asarray(members.any(0))
     centres: Array = np.linalg.lstsq(share.T @ share, np.asarray((rows.T @ share).T), rcond=None)[0]
-    return np.where(used[:, None], centres, before)  # one that nobody is in stays
+    return np.where(used[:, None], centres, before)
 
 
-def _assigned(rows: Array | sp.csr_matrix, centres: Array, *, before: Array) -> Array:
-    """The communities of each row, bool [M, K], given the centres; those before where they are as
-    good.
-    """
+def _assigned(rows: RowMatrix, centres: Array, *, before: Array) -> Array:
+    """The communities of each row for given centres, bool [M, K]; `before` where as good."""
     products, grams = np.asarray(rows @ centres.T), centres @ centres.T
-    # By distance, less the row's own length
+    # By squared distance without the row's own squared norm
     nearest = np.argsort(np.diag(grams) - 2 * products, axis=1, kind="stable")
     row = np.arange(len(products))
     members: Array = nearest[:, :1] == np.arange(len(centres))
@@ -346,9 +332,7 @@ def _assigned(rows: Array | sp.csr_matrix, centres: Array, *, before: Array) -> 
 
 
 def _losses(members: Array, products: Array, grams: Array) -> Array:
-    """|mean of the centres|^2 - 2 row * (mean of the centres) [M]: the squared distance less the
-    row's own squared length.
-    """
+    """Squared distance to the mean of the centres, without the row's own squared norm, [M]."""
     share = members / members.sum(1, keepdims=True)
     losses: Array = ((share @ grams - 2 * products) * share).sum(1)
     return losses

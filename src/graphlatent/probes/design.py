@@ -1,13 +1,12 @@
-"""Rows of a table, prepared for linear classifiers, many fits at a time.
+"""Design matrices of linear classifiers: preprocessed training rows of many fits at a time.
 
-Three ways to prepare: "none", "row" (each row divided by its length) and "standard" (each column
-    divided by its standard
-deviation). In all of them the training rows of a fit then get mean 0 and mean squared norm 1, so
-that a strength means the same for every representation, whatever its units and width. All figures
-come from the training rows of the same fit. Rows wider than they are many are expressed in an
-orthonormal basis of the space they span: the minimum lies there, since a part of the weights
-outside it would only be penalised. Legend: M rows of the table, D columns, F fits, n training rows
-of a fit, K outputs.
+Three preprocessings: "none", "row" (each row divided by its norm) and "standard" (each column
+divided by its standard deviation). In all of them the training rows of a fit are then shifted to
+mean 0 and scaled to mean squared norm 1, so that a value of `l2` means the same for every
+representation, whatever its units and width. All statistics are those of the fit's own training
+rows. Rows with more columns than there are rows are expressed in an orthonormal basis of their
+span: the minimum lies there, because a component of the coefficients outside it would only be
+penalised. Legend: M rows, D columns, F fits, n training rows of a fit, K outputs.
 """
 
 from __future__ import annotations
@@ -22,31 +21,34 @@ from torch import Tensor
 
 from graphlatent.errors import InputError
 from graphlatent.ops.sparse import SparseMatrix, take_rows
-from graphlatent.probes.newton import Rows
+from graphlatent.probes.solver.rows import WeightedRows
 
 Array: TypeAlias = np.ndarray[Any, Any]
-Table: TypeAlias = Tensor | SparseMatrix
+FeatureMatrix: TypeAlias = Tensor | SparseMatrix
 Preprocessing: TypeAlias = Literal["none", "row", "standard"]
 PREPROCESSING: tuple[Preprocessing, ...] = get_args(Preprocessing)
 _LARGEST = 1e100
-_CHUNK = 2**25  # values made dense at a time when answering
+# Number of values converted to float64 at a time when predicting
+_CHUNK = 2**25
 
 
-def checked_table(representation: Any) -> Table:
-    """The representation as a 2-D table of finite numbers, dense or sparse. Raises `InputError`
-    where it is none.
+def checked_matrix(representation: Any) -> FeatureMatrix:
+    """The representation as a 2-D matrix of finite numbers, dense or sparse.
+
+    Raises:
+        InputError: where it is none.
     """
-    table: Table
+    matrix: FeatureMatrix
     if isinstance(representation, SparseMatrix):
-        table = representation
+        matrix = representation
     elif hasattr(representation, "tocsr"):
-        table = SparseMatrix.from_scipy(representation, dtype=torch.float64)
+        matrix = SparseMatrix.from_scipy(representation, dtype=torch.float64)
     elif isinstance(representation, Tensor):
         if representation.is_complex():
             raise InputError(
                 f"The representation must hold numbers. Got values of type {representation.dtype}."
             )
-        table = (
+        matrix = (
             representation.detach()
             if representation.is_floating_point()
             else representation.detach().to(torch.float64)
@@ -57,49 +59,49 @@ def checked_table(representation: Any) -> Table:
             raise InputError(
                 f"The representation must hold numbers. Got values of type {array.dtype}."
             )
-        table = torch.from_numpy(
+        matrix = torch.from_numpy(
             np.array(array, dtype=np.float32 if array.dtype == np.float32 else np.float64)
         )
-    if len(table.shape) != 2 or 0 in table.shape:
+    if len(matrix.shape) != 2 or 0 in matrix.shape:
         raise InputError(
             "The representation must be a 2-D array, one row per node or graph. Got shape"
-            f" {tuple(table.shape)}."
+            f" {tuple(matrix.shape)}."
         )
-    if not bool(torch.isfinite(table.value if isinstance(table, SparseMatrix) else table).all()):
+    values = matrix.value if isinstance(matrix, SparseMatrix) else matrix
+    if not bool(torch.isfinite(values).all()):
         raise InputError(
             "The representation holds NaN or infinite values. Look at the training history before"
             " probing it."
         )
-    values = table.value if isinstance(table, SparseMatrix) else table
     if values.numel() and float(values.abs().max()) > _LARGEST:
         raise InputError(
             f"The representation holds values beyond {_LARGEST:g}, whose squares cannot be summed."
             " Scale it down first."
         )
-    return table
+    return matrix
 
 
-def unit_rows(table: Table) -> Table:
-    """Every row divided by its length; a row of zeros stays one."""
-    if isinstance(table, Tensor):
-        rows = table.to(torch.float64)
-        length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-        return (rows / torch.where(length > 0, length, 1.0)).to(table.dtype)
-    squares = torch.zeros(table.shape[0], dtype=torch.float64, device=table.device).index_add(
-        0, table.row, table.value.double() ** 2
+def unit_rows(matrix: FeatureMatrix) -> FeatureMatrix:
+    """Every row divided by its norm; a row of zeros is unchanged."""
+    if isinstance(matrix, Tensor):
+        rows = matrix.to(torch.float64)
+        norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+        return (rows / torch.where(norm > 0, norm, 1.0)).to(matrix.dtype)
+    squares = torch.zeros(matrix.shape[0], dtype=torch.float64, device=matrix.device).index_add(
+        0, matrix.row, matrix.value.double() ** 2
     )
-    length = torch.where(squares > 0, squares, 1.0).sqrt()
+    norm = torch.where(squares > 0, squares, 1.0).sqrt()
     return SparseMatrix(
-        table.crow,
-        table.col,
-        (table.value.double() / length[table.row]).to(table.value.dtype),
-        table.shape,
+        matrix.crow,
+        matrix.col,
+        (matrix.value.double() / norm[matrix.row]).to(matrix.value.dtype),
+        matrix.shape,
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
-    """Classifiers of several fits in the table's own columns: x -> weight x + bias.
+class LinearModels:
+    """Linear models of several fits in the matrix's own columns: x -> weight x + bias.
 
     Args:
         weight: float64 [F, K, D].
@@ -109,114 +111,118 @@ class Linear:
     weight: Tensor
     bias: Tensor
 
-    def logits(self, table: Table, index: Sequence[Array]) -> list[Tensor]:
-        """For each fit its outputs for its own rows of the table, [len(index[f]), K]."""
+    def logits(self, matrix: FeatureMatrix, rows: Sequence[Array]) -> list[Tensor]:
+        """The outputs of each fit for its own row numbers, [len(rows[f]), K]."""
         return [
-            self._of_fit(table, f, torch.from_numpy(rows).to(table.device))
-            for f, rows in enumerate(index)
+            self._logits_of_fit(matrix, f, torch.from_numpy(numbers).to(matrix.device))
+            for f, numbers in enumerate(rows)
         ]
 
-    def only(self, fit: int) -> Linear:
-        """The classifiers of one fit, copied, so that the others can be let go."""
-        return Linear(self.weight[fit : fit + 1].clone(), self.bias[fit : fit + 1].clone())
+    def only(self, fit: int) -> LinearModels:
+        """The model of one fit, copied, so that the memory of the others can be freed."""
+        return LinearModels(self.weight[fit : fit + 1].clone(), self.bias[fit : fit + 1].clone())
 
-    def _of_fit(self, table: Table, fit: int, rows: Tensor) -> Tensor:
+    def _logits_of_fit(self, matrix: FeatureMatrix, fit: int, rows: Tensor) -> Tensor:
         weight, parts = self.weight[fit].T, []
-        for part in torch.split(rows, max(1, _CHUNK // table.shape[1])):
-            taken = take_rows(table, part).to(dtype=torch.float64)
-            parts.append(taken.matmul(weight) + self.bias[fit])
+        for part in torch.split(rows, max(1, _CHUNK // matrix.shape[1])):
+            values = take_rows(matrix, part).to(dtype=torch.float64)
+            parts.append(values.matmul(weight) + self.bias[fit])
         return torch.cat(parts)
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Prepared training rows of several fits, and the way back to the table's columns.
+    """Preprocessed training rows of several fits, and the map back to the matrix's columns.
 
     Args:
         rows: for the solver, [F, n, R + 1].
         shift: means of the columns, float64 [F, D].
         scale: factors of the columns, float64 [F, D]; 0 where a column is constant.
-        wide: the rows before they were expressed in a basis, [F, n, D], and their triangular factor
-            [F, n, n]; None where they were not.
+        basis: the rows before they were expressed in a basis, [F, n, D], and their triangular
+            factor [F, n, n]; None where they were not.
     """
 
-    rows: Rows
+    rows: WeightedRows
     shift: Tensor
     scale: Tensor
-    wide: tuple[Tensor, Tensor] | None
+    basis: tuple[Tensor, Tensor] | None
 
     @classmethod
     def of(
         cls,
-        table: Table,
-        index: Sequence[Array],
-        how: Preprocessing,
+        matrix: FeatureMatrix,
+        rows: Sequence[Array],
+        preprocessing: Preprocessing,
         *,
         num_rows: int | None = None,
     ) -> Design:
-        """The rows `index[f]` of the table for each fit f, filled up to `num_rows`.
+        """The row numbers `rows[f]` of the matrix for each fit f, padded to `num_rows`.
 
-        The table already has unit rows where `how` is "row".
+        For "row" the matrix must have unit rows already.
         """
-        num, width = num_rows or max(len(rows) for rows in index), table.shape[1]
-        real = torch.tensor([len(rows) for rows in index], device=table.device)
+        num, width = num_rows or max(len(numbers) for numbers in rows), matrix.shape[1]
+        real = torch.tensor([len(numbers) for numbers in rows], device=matrix.device)
         padded = np.stack(
-            [np.concatenate([rows, np.zeros(num - len(rows), dtype=np.int64)]) for rows in index]
+            [
+                np.concatenate([numbers, np.zeros(num - len(numbers), dtype=np.int64)])
+                for numbers in rows
+            ]
         )
-        share = (torch.arange(num, device=table.device) < real[:, None]) / real[:, None].double()
-        values = _dense_rows(table, torch.from_numpy(padded).to(table.device).flatten()).view(
-            len(index), num, width
+        weight = (torch.arange(num, device=matrix.device) < real[:, None]) / real[:, None].double()
+        values = _dense_rows(matrix, torch.from_numpy(padded).to(matrix.device).flatten()).view(
+            len(rows), num, width
         )
-        shift = torch.einsum("fn,fnd->fd", share, values)
-        values = values.sub_(shift[:, None]).mul_((share > 0)[:, :, None])
-        variance = torch.einsum("fn,fnd->fd", share, values**2)
+        shift = torch.einsum("fn,fnd->fd", weight, values)
+        values = values.sub_(shift[:, None]).mul_((weight > 0)[:, :, None])
+        variance = torch.einsum("fn,fnd->fd", weight, values**2)
         varies = variance > (1e-10 * shift) ** 2
         scale = varies.double()
-        if how == "standard":
+        if preprocessing == "standard":
             scale = scale * torch.where(varies, variance, 1.0).rsqrt()
         total = (variance * scale**2).sum(1, keepdim=True)
         scale = scale * torch.where(total > 0, total, 1.0).rsqrt()
         values = values.mul_(scale[:, None])
-        factor = _triangle(values) if num < width else None
-        rows = torch.cat(
-            [values if factor is None else factor, (share > 0).double()[:, :, None]], dim=2
+        factor = _triangular_factor(values) if num < width else None
+        with_bias = torch.cat(
+            [values if factor is None else factor, (weight > 0).double()[:, :, None]], dim=2
         )
-        return cls(Rows(rows, share), shift, scale, None if factor is None else (values, factor))
+        basis = None if factor is None else (values, factor)
+        return cls(WeightedRows(with_bias, weight), shift, scale, basis)
 
-    def to_table(self, weights: Tensor) -> Linear:
-        """Classifiers of the prepared rows [F, K, R + 1] as classifiers of the table's rows."""
-        inner, bias = weights[..., :-1], weights[..., -1]
-        if self.wide is not None:
-            values, factor = self.wide
+    def to_models(self, coef: Tensor) -> LinearModels:
+        """Coefficients of the preprocessed rows [F, K, R + 1] as models of the matrix's rows."""
+        inner, bias = coef[..., :-1], coef[..., -1]
+        if self.basis is not None:
+            values, factor = self.basis
             inner = torch.linalg.solve_triangular(factor, inner, upper=False, left=False) @ values
         weight = inner * self.scale[:, None]
-        return Linear(weight, bias - (weight @ self.shift[:, :, None]).squeeze(2))
+        return LinearModels(weight, bias - (weight @ self.shift[:, :, None]).squeeze(2))
 
 
-def _triangle(values: Tensor) -> Tensor:
-    """L with L L^T = values values^T [F, n, n]: the rows' coordinates in an orthonormal basis, up
-    to a share of 1e-11 of their length.
+def _triangular_factor(values: Tensor) -> Tensor:
+    """L with L L^T = values values^T [F, n, n]: the rows' coordinates in an orthonormal basis.
+
+    Exact up to a fraction of 1e-11 of their squared norm.
     """
     products = torch.bmm(values, values.mT)
-    size = products.diagonal(dim1=1, dim2=2)
-    size.add_(1e-11 * size.amax(1, keepdim=True).clamp(min=1e-300))
+    diagonal = products.diagonal(dim1=1, dim2=2)
+    diagonal.add_(1e-11 * diagonal.amax(1, keepdim=True).clamp(min=1e-300))
     factor: Tensor = torch.linalg.cholesky(products)
     return factor
 
 
-def _dense_rows(table: Table, index: Tensor) -> Tensor:
-    """Some rows as dense float64, a copy."""
-    if isinstance(table, Tensor):
-        return table[index].to(torch.float64)
-    return take_rows(table, index).to(dtype=torch.float64).to_dense()
+def _dense_rows(matrix: FeatureMatrix, index: Tensor) -> Tensor:
+    """Some rows as dense float64, copied."""
+    if isinstance(matrix, Tensor):
+        return matrix[index].to(torch.float64)
+    return take_rows(matrix, index).to(dtype=torch.float64).to_dense()
 
 
-def fits_in_a_chunk(table: Table, num_rows: int, *, num_columns: int) -> int:
-    """How many fits of `num_rows` rows and `num_columns` outputs may be prepared at once without
-    filling the memory.
-    """
-    budget = 2**31 if table.device.type == "cuda" else 2**26  # float64 values: 16 GiB, 512 MiB
-    width = table.shape[1]
+def max_fits_at_once(matrix: FeatureMatrix, num_rows: int, *, num_columns: int) -> int:
+    """How many fits of `num_rows` rows and `num_columns` outputs fit into a memory budget."""
+    # float64 values: 16 GiB on a GPU, 512 MiB on a CPU
+    budget = 2**31 if matrix.device.type == "cuda" else 2**26
+    width = matrix.shape[1]
     each = (
         num_rows * (width + 1) * 2
         + (2 * num_rows**2 if num_rows < width else 0)

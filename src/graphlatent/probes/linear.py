@@ -1,5 +1,4 @@
-"""The linear probe of nodes: logistic regression on frozen rows, everything chosen per split on its
-validation rows.
+"""The linear probe: logistic regression on frozen rows, with settings chosen on validation rows.
 
 Legend: M rows, D columns, K labels.
 """
@@ -15,15 +14,21 @@ from torch import Tensor
 
 from graphlatent.data.splits import Split
 from graphlatent.errors import InputError, bad_argument
-from graphlatent.probes.design import PREPROCESSING, Array, Preprocessing, checked_table
-from graphlatent.probes.fitting import Fit, Setting, Tables, answers, best_answers
-from graphlatent.probes.protocol import Answer, Protocol, Visible
+from graphlatent.probes.design import PREPROCESSING, Array, Preprocessing, checked_matrix
+from graphlatent.probes.fitting import (
+    Fit,
+    PreprocessedMatrix,
+    ProbeSetting,
+    best_fits,
+    predictions,
+)
+from graphlatent.probes.protocol import Protocol, SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice, ProbeResult
 
-STRENGTHS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-STRENGTH_RANGE = (1e-8, 1e3)
-"""Beyond it float64 does not tell the minimum apart, and nobody needs it: rows have mean squared
-norm 1.
+L2_GRID = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+L2_RANGE = (1e-8, 1e3)
+"""Smaller values are not resolved in float64, and larger ones leave no signal: rows have mean
+squared norm 1.
 """
 SELECTION = (
     "Per split, the {what} with the highest validation {metric}; among equals the one named first,"
@@ -37,31 +42,29 @@ def linear_probe(
     labels: Array | Tensor | Sequence[Any],
     *,
     splits: Sequence[Split],
-    strengths: Sequence[float] = STRENGTHS,
+    l2: Sequence[float] = L2_GRID,
     preprocessing: Sequence[Preprocessing] = PREPROCESSING,
     refit: bool = False,
     metric: str | None = None,
     device: torch.device | str = "cpu",
 ) -> ProbeResult:
-    """Test scores of logistic regression on a representation, every setting chosen on validation
-    rows of the same split.
+    """Test scores of logistic regression, its settings chosen on validation rows of each split.
 
     Args:
         representation: one row per node or graph [M, D]: array, tensor, SciPy sparse matrix or
             `SparseMatrix`; or several by name, such as epochs, of which each split chooses one too.
-        labels: one class per row [M], numbers or names; or a 0/1 table of several labels per row
+        labels: one class per row [M], numbers or names; or a 0/1 matrix of several labels per row
             [M, K], each then fitted against the rest.
-        splits: which rows train, choose and test; see `graphlatent.data.splits`.
-        strengths: L2 strengths to choose from. They are meant for rows of mean squared norm 1, to
-            which the training rows are scaled, so the same ones fit any representation.
-        preprocessing: ways to prepare the rows to choose from. "none": as they are; "row": each row
-            divided by its length; "standard": each column divided by its standard deviation over
-            the training rows.
+        splits: training, validation and test rows; see `graphlatent.data.splits`.
+        l2: weights of the L2 term to choose from. Training rows are scaled to mean squared norm 1,
+            so the same values suit any representation; scikit-learn's C is 1 / (n * l2).
+        preprocessing: to choose from. "none": rows as they are; "row": each row divided by its
+            norm; "standard": each column divided by its standard deviation over the training rows.
         refit: after the choice, fit once more on training and validation rows together, as
             cross-validation over folds does.
-        metric: "accuracy" or "micro-F1"; None is accuracy for classes and micro-F1 for a table of
-            labels.
-        device: where to compute; in float64.
+        metric: "accuracy" or "micro-F1"; None is accuracy for classes and micro-F1 for a 0/1
+            matrix of labels.
+        device: to compute on, in float64.
 
     Raises:
         ConfigError: where an argument is out of range.
@@ -69,31 +72,33 @@ def linear_probe(
     """
     candidates = as_candidates(representation)
     protocol = Protocol(labels, splits, metric=metric or _usual_metric(labels))
-    settings = checked_settings(strengths, preprocessing, owner="linear_probe")
-    found = linear_answers(candidates, protocol, settings=settings, refit=refit, device=device)
+    settings = checked_settings(l2, preprocessing, owner="linear_probe")
+    found = linear_predictions(candidates, protocol, settings=settings, refit=refit, device=device)
     return protocol.final(
         best_on_validation(found),
-        selection=words(len(found) > 1, protocol.metric) + (REFITTED if refit else ""),
+        selection=selection_text(len(found) > 1, protocol.metric) + (REFITTED if refit else ""),
     )
 
 
-def linear_answers(
+def linear_predictions(
     candidates: Mapping[str, Any],
     protocol: Protocol,
     *,
-    settings: Sequence[Setting],
+    settings: Sequence[ProbeSetting],
     refit: bool = False,
     device: torch.device | str = "cpu",
-) -> dict[str, tuple[Answer, ...]]:
-    """For every candidate and split the answers under the settings that are best on its validation
-    rows.
+) -> dict[str, tuple[SplitPrediction, ...]]:
+    """The predictions of every candidate and split under the settings that are best on validation.
 
     Args:
         candidates: representations by name.
-        protocol: labels and splits; the test labels stay closed.
+        protocol: labels and splits; the test labels stay locked.
         settings: to choose from, the first of equals.
         refit: fit the chosen ones once more on training and validation rows together.
-        device: where to compute.
+        device: to compute on.
+
+    Raises:
+        InputError: where a split has no validation rows.
     """
     parts = protocol.visible()
     if any(len(part.val) == 0 for part in parts):
@@ -103,34 +108,35 @@ def linear_answers(
         )
     found = {}
     for name, representation in candidates.items():
-        tables = Tables(checked_rows(representation, protocol.num_rows), device)
+        matrix = PreprocessedMatrix(checked_rows(representation, protocol.num_rows), device)
         fits = [Fit(part.train, part.train_labels, part.val) for part in parts]
         truth = [part.val_labels for part in parts]
         test = [part.test for part in parts]
-        best = best_answers(
-            tables, fits, truth, settings, test=test, classifier="logistic", metric=protocol.metric
+        best = best_fits(
+            matrix, fits, truth, settings, test=test, classifier="logistic", metric=protocol.metric
         )
-        given = [each.answer for each in best]
+        predicted = [each.predicted for each in best]
         if refit:
-            given = answers(
-                tables,
+            predicted = predictions(
+                matrix,
                 [_whole_fit(part) for part in parts],
                 [settings[each.setting] for each in best],
                 classifier="logistic",
             )
         choices = [choice_of(name, settings[each.setting], each.score) for each in best]
         found[name] = tuple(
-            Answer(choice, predicted) for choice, predicted in zip(choices, given, strict=True)
+            SplitPrediction(choice, labels)
+            for choice, labels in zip(choices, predicted, strict=True)
         )
     return found
 
 
-def best_on_validation(found: Mapping[str, Sequence[Answer]]) -> tuple[Answer, ...]:
-    """For every split the answer of the candidate with the highest validation score there; the
-    first of equals.
-    """
+def best_on_validation(
+    found: Mapping[str, Sequence[SplitPrediction]],
+) -> tuple[SplitPrediction, ...]:
+    """For every split the candidate with the highest validation score; the first of equals."""
     return tuple(
-        max(of_split, key=lambda answer: answer.choice.val_score)
+        max(of_split, key=lambda prediction: prediction.choice.val_score)
         for of_split in zip(*found.values(), strict=True)
     )
 
@@ -145,28 +151,29 @@ def as_candidates(representation: Any) -> dict[str, Any]:
 
 
 def checked_rows(representation: Any, num_rows: int) -> Any:
-    """The representation as a table with one row per label."""
-    table = checked_table(representation)
-    if table.shape[0] != num_rows:
+    """The representation as a matrix with one row per label."""
+    matrix = checked_matrix(representation)
+    if matrix.shape[0] != num_rows:
         raise InputError(
-            f"Labels must be one per row of the representation, {table.shape[0]}. Got {num_rows}."
+            f"Labels must be one per row of the representation, {matrix.shape[0]}. Got {num_rows}."
         )
-    return table
+    return matrix
 
 
 def checked_settings(
-    strengths: Sequence[float], preprocessing: Sequence[Preprocessing], *, owner: str
-) -> tuple[Setting, ...]:
-    """Every combination, in the order in which equals are preferred: the preprocessing named first,
-    then the larger strength.
+    l2: Sequence[float], preprocessing: Sequence[Preprocessing], *, owner: str
+) -> tuple[ProbeSetting, ...]:
+    """Every combination, in order of preference among equal validation scores.
+
+    The preprocessing named first, then the larger `l2`.
     """
-    least, most = STRENGTH_RANGE
-    if len(strengths) == 0 or not all(least <= s <= most for s in strengths):
+    least, most = L2_RANGE
+    if len(l2) == 0 or not all(least <= value <= most for value in l2):
         raise bad_argument(
-            "strengths",
+            "l2",
             owner=owner,
             allowed=f"one or more floats in the range [{least:g}, {most:g}]",
-            got=strengths,
+            got=l2,
         )
     if (
         isinstance(preprocessing, str)
@@ -180,23 +187,20 @@ def checked_settings(
             got=preprocessing,
         )
     return tuple(
-        Setting(how, s)
-        for how in preprocessing
-        for s in sorted(map(float, strengths), reverse=True)
+        ProbeSetting(each, value)
+        for each in preprocessing
+        for value in sorted(map(float, l2), reverse=True)
     )
 
 
-def choice_of(candidate: str, setting: Setting, score: float) -> Choice:
-    """A choice in plain values."""
-    return Choice(
-        candidate,
-        {"preprocessing": setting.preprocessing, "strength": setting.strength},
-        float(score),
-    )
+def choice_of(candidate: str, setting: ProbeSetting, score: float) -> Choice:
+    """A choice in plain values. `l2` is stored as "strength", as in the first records."""
+    settings = {"preprocessing": setting.preprocessing, "strength": setting.l2}
+    return Choice(candidate, settings, float(score))
 
 
-def words(several: bool, metric: str) -> str:
-    """How the linear probe selects."""
+def selection_text(several: bool, metric: str) -> str:
+    """How the linear probe selects, in words."""
     what = (
         "representation, preprocessing and L2 strength"
         if several
@@ -205,8 +209,8 @@ def words(several: bool, metric: str) -> str:
     return SELECTION.format(what=what, metric=metric)
 
 
-def _whole_fit(part: Visible) -> Fit:
-    """Training and validation rows together, to answer for the test rows."""
+def _whole_fit(part: VisibleSplit) -> Fit:
+    """A fit on training and validation rows together, to predict the test rows."""
     return Fit(
         np.concatenate([part.train, part.val]),
         np.concatenate([part.train_labels, part.val_labels]),

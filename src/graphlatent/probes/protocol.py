@@ -1,9 +1,9 @@
-"""The protocol that keeps test labels out of reach until everything is chosen.
+"""The protocol that locks the test labels until all settings are chosen.
 
-A `Protocol` owns labels and splits. Selection gets one `Visible` per split, which holds copies of
-the training and validation labels and of nothing else; it hands back an `Answer` per split; `final`
-then opens the test labels, once. What was chosen for a split can therefore not depend on its test
-labels, and never on a score pooled over splits, whose validation parts together cover most rows.
+A `Protocol` owns labels and splits. Selection gets one `VisibleSplit` per split, with copies of the
+training and validation labels and nothing else; it returns one `SplitPrediction` per split; `final`
+then unlocks the test labels, once. So the choice of a split cannot depend on its test labels, and
+never on a score pooled over splits, whose validation parts together cover most rows.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Visible:
-    """All that selection may see of one split.
+class VisibleSplit:
+    """What selection may see of one split.
 
     Args:
         number: of the split.
         train: row numbers to fit on.
-        train_labels: their labels, a copy.
-        val: row numbers to choose on; empty where selection makes folds of its own out of `train`.
-        val_labels: their labels, a copy.
-        test: row numbers to answer for. There are no labels of them here.
+        train_labels: their labels, copied.
+        val: row numbers to select on; empty where selection makes its own folds of `train`.
+        val_labels: their labels, copied.
+        test: row numbers to predict, without their labels.
     """
 
     number: int
@@ -46,12 +46,12 @@ class Visible:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """What the selection of one split hands in.
+class SplitPrediction:
+    """The choice of one split and its predictions.
 
     Args:
-        choice: what it chose.
-        predicted: a label for every test row, in the order of `Visible.test`.
+        choice: the chosen settings.
+        predicted: a label for every test row, in the order of `VisibleSplit.test`.
     """
 
     choice: Choice
@@ -59,12 +59,13 @@ class Answer:
 
 
 class Protocol:
-    """Labels and splits under lock.
+    """Labels and splits, with locked test labels.
 
     Args:
-        labels: one class per row [M], or a 0/1 table of several labels per row [M, K].
-        splits: which rows train, choose and test.
-        metric: the score of a result, "accuracy" or "micro-F1"; the other one is kept beside it.
+        labels: one class per row [M], or a 0/1 matrix of several labels per row [M, K].
+        splits: training, validation and test rows.
+        metric: the score of a result, "accuracy" or "micro-F1"; for a 0/1 matrix of labels the
+            other one is reported too.
 
     Raises:
         InputError: where labels and splits do not fit together.
@@ -98,17 +99,17 @@ class Protocol:
 
     @property
     def fingerprint(self) -> str:
-        """Of the splits: equal only where rows and their parts are."""
+        """A hash of the number of rows and the parts of every split."""
         digest = hashlib.sha256(str(self.num_rows).encode())
         for split in self.splits:
             for part in (split.train, split.val, split.test):
                 digest.update(b"|" + np.ascontiguousarray(part, dtype=np.int64).tobytes())
         return digest.hexdigest()[:16]
 
-    def visible(self) -> tuple[Visible, ...]:
-        """What selection may see, split by split."""
+    def visible(self) -> tuple[VisibleSplit, ...]:
+        """What selection may see of every split."""
         return tuple(
-            Visible(
+            VisibleSplit(
                 k,
                 s.train.copy(),
                 self.__labels[s.train],
@@ -119,23 +120,26 @@ class Protocol:
             for k, s in enumerate(self.splits)
         )
 
-    def choose(self, select: Callable[[Visible], Answer]) -> tuple[Answer, ...]:
-        """What `select` answers to each split."""
+    def choose(
+        self, select: Callable[[VisibleSplit], SplitPrediction]
+    ) -> tuple[SplitPrediction, ...]:
+        """The prediction of `select` for each split."""
         return tuple(select(part) for part in self.visible())
 
-    def final(self, answers: Sequence[Answer], *, selection: str) -> ProbeResult:
-        """Open the test labels and score the answers. Once: a second call is refused, so nothing
-        can be tried on the test.
+    def final(self, predictions: Sequence[SplitPrediction], *, selection: str) -> ProbeResult:
+        """Unlock the test labels and score the predictions.
+
+        A second call is an error, so that nothing can be selected on the test labels.
 
         Args:
-            answers: one per split, in their order.
+            predictions: one per split, in their order.
             selection: in words, how they were chosen.
 
         Raises:
-            ProtocolError: where the labels were opened before, or answers are missing.
+            ProtocolError: where the labels were unlocked before, or predictions are missing.
         """
         self._open()
-        return self._scored(answers, selection)
+        return self._scored(predictions, selection)
 
     def _open(self) -> None:
         if self.opened:
@@ -146,43 +150,44 @@ class Protocol:
             )
         self.opened = True
 
-    def _scored(self, answers: Sequence[Answer], selection: str) -> ProbeResult:
-        if len(answers) != len(self.splits):
+    def _scored(self, predictions: Sequence[SplitPrediction], selection: str) -> ProbeResult:
+        if len(predictions) != len(self.splits):
             raise ProtocolError(
-                f"final() needs one answer per split, {len(self.splits)}. Got {len(answers)}."
+                f"final() needs one prediction per split, {len(self.splits)}. Got"
+                f" {len(predictions)}."
             )
         scores: dict[str, list[float]] = {
             name: [] for name in (METRICS if self.__labels.ndim == 2 else [self.metric])
         }
-        for split, answer in zip(self.splits, answers, strict=True):
+        for split, prediction in zip(self.splits, predictions, strict=True):
             truth = self.__labels[split.test]
-            if answer.predicted.shape != truth.shape:
+            if prediction.predicted.shape != truth.shape:
                 raise ProtocolError(
-                    f"An answer must have the shape of the test labels, {truth.shape}. Got"
-                    f" {answer.predicted.shape}."
+                    f"A prediction must have the shape of the test labels, {truth.shape}. Got"
+                    f" {prediction.predicted.shape}."
                 )
             for name, values in scores.items():
-                values.append(METRICS[name](truth, answer.predicted))
+                values.append(METRICS[name](truth, prediction.predicted))
         others = {name: tuple(values) for name, values in scores.items() if name != self.metric}
-        choices = tuple(answer.choice for answer in answers)
+        choices = tuple(prediction.choice for prediction in predictions)
         return ProbeResult(
             tuple(scores[self.metric]), choices, selection, self.metric, others, self.fingerprint
         )
 
 
 class ReleasedProtocol(Protocol):
-    """What the paper's released scripts do: the candidate with the best mean TEST score is
-    reported. For comparison only.
+    """The selection of the paper's released scripts: the best mean TEST score is reported.
+
+    For comparison with published numbers only.
     """
 
     def best_on_test(
-        self, answers: Mapping[str, Sequence[Answer]], *, selection: str
+        self, predictions: Mapping[str, Sequence[SplitPrediction]], *, selection: str
     ) -> ProbeResult:
-        """The result of the candidate whose mean test score over the splits is the highest; the
-        first of equals.
+        """The result of the candidate with the highest mean test score; the first of equals.
 
         Args:
-            answers: by candidate, one answer per split.
+            predictions: by candidate, one per split.
             selection: in words, what a candidate is.
         """
         self._open()
@@ -191,7 +196,8 @@ class ReleasedProtocol(Protocol):
             " splits, as in the released scripts."
         )
         return max(
-            (self._scored(each, words) for each in answers.values()), key=lambda result: result.mean
+            (self._scored(each, words) for each in predictions.values()),
+            key=lambda result: result.mean,
         )
 
 

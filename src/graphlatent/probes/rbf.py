@@ -1,12 +1,10 @@
-"""The RBF support vector machine over folds and settings, its distances computed once per
-preprocessing.
+"""The RBF support vector machine over folds and settings, on precomputed distances.
 
-exp(-gamma |x - x'|^2) depends on the rows by their squared distances alone. With "standard",
-columns are divided by their deviations over the training rows of a fold, so distances belong to a
-fold; with "none" and "row" one matrix serves all folds. gamma is scikit-learn's 'scale', 1 / (D *
-variance), measured on the training rows of the fold: for any preprocessing that is 1 / (half the
-mean squared distance of two training rows), so one number per fold out of the same matrix. Legend:
-M rows, D columns.
+exp(-gamma |x - x'|^2) depends on the rows only through their squared distances. With "standard",
+columns are divided by their deviations over the training rows of a fold, so each fold has its own
+distance matrix; with "none" and "row" one matrix serves all folds. gamma is scikit-learn's 'scale',
+1 / (D * variance), over the training rows of the fold, which is 2 / (their mean squared distance).
+Legend: M rows, D columns.
 """
 
 from __future__ import annotations
@@ -17,148 +15,143 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.svm import SVC
 
 from graphlatent.data.splits import Split
-from graphlatent.probes.design import Array, Preprocessing, Table, checked_table, unit_rows
-from graphlatent.probes.protocol import Answer, Visible
+from graphlatent.probes.design import (
+    Array,
+    FeatureMatrix,
+    Preprocessing,
+    checked_matrix,
+    unit_rows,
+)
+from graphlatent.probes.protocol import SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice
 
 RBF_C = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
 """The grid of the released scripts."""
 
 
-def rbf_answers(
+def rbf_predictions(
     candidates: Mapping[str, Any],
     names: Sequence[str],
-    parts: Sequence[Visible],
+    parts: Sequence[VisibleSplit],
     inner: Sequence[Sequence[Split]],
     *,
-    costs: Sequence[float] = RBF_C,
+    C: Sequence[float] = RBF_C,
     preprocessing: Sequence[Preprocessing] = ("none", "standard"),
-) -> tuple[Answer, ...]:
-    """For every outer fold the answers of an RBF SVM on the candidate named for it; C and
-    preprocessing chosen in inner folds.
+) -> tuple[SplitPrediction, ...]:
+    """The predictions of an RBF SVM for every outer fold, on the candidate named for it.
 
     Args:
         candidates: representations by name.
         names: the candidate of every outer fold.
         parts: the outer folds.
         inner: the inner folds of each, counting rows within its training part.
-        costs: C to choose from, the smaller of equals.
-        preprocessing: ways to prepare rows to choose from, the first of equals.
+        C: to choose from in the inner folds, the smaller of equals.
+        preprocessing: to choose from in the inner folds, the first of equals.
     """
-    tables = {name: checked_table(candidates[name]) for name in dict.fromkeys(names)}
+    grid = sorted(C)
+    matrices = {name: checked_matrix(candidates[name]) for name in dict.fromkeys(names)}
     shared = {
-        (name, how): _distances(_prepared(tables[name], how))
-        for name in tables
-        for how in preprocessing
-        if how != "standard"
+        (name, each): _squared_distances(_dense(_scaled(matrices[name], each)))
+        for name in matrices
+        for each in preprocessing
+        if each != "standard"
     }
 
-    def answer(name: str, part: Visible, folds: Sequence[Split]) -> Answer:
-        best: tuple[float, Preprocessing, float, Array] | None = None
-        for how in preprocessing:
+    def predict(name: str, part: VisibleSplit, folds: Sequence[Split]) -> SplitPrediction:
+        best: tuple[Choice, Array] | None = None
+        for each in preprocessing:
             distances = (
-                shared[name, how]
-                if how != "standard"
-                else _distances(_standardised(tables[name], part.train))
+                shared[name, each]
+                if each != "standard"
+                else _squared_distances(_standardized(matrices[name], part.train))
             )
-            scores = _inner_scores(distances, part, folds, sorted(costs))
+            scores = _inner_scores(distances, part, folds, grid)
             k = int(np.argmax(scores))
-            if best is None or scores[k] > best[0]:
-                best = (float(scores[k]), how, sorted(costs)[k], distances)
+            if best is None or scores[k] > best[0].val_score:
+                settings = {"preprocessing": each, "C": grid[k]}
+                best = Choice(name, settings, float(scores[k])), distances
         assert best is not None
-        predicted = _machine(best[3], part.train, part.train_labels, part.test, best[2])
-        return Answer(Choice(name, {"preprocessing": best[1], "C": best[2]}, best[0]), predicted)
+        choice, distances = best
+        kernel, test_kernel = _kernels(distances, part.train, part.test)
+        predicted = _fit_predict(
+            kernel, part.train_labels, test_kernel, C=float(choice.settings["C"])
+        )
+        return SplitPrediction(choice, predicted)
 
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # libsvm works outside Python's lock
-        return tuple(pool.map(answer, names, parts, inner))
+    # libsvm releases Python's global lock
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        return tuple(pool.map(predict, names, parts, inner))
 
 
 def _inner_scores(
-    distances: Array, part: Visible, folds: Sequence[Split], costs: Sequence[float]
+    distances: Array, part: VisibleSplit, folds: Sequence[Split], grid: Sequence[float]
 ) -> list[float]:
     """Mean accuracy over the inner folds for every C."""
-    scores = np.zeros((len(folds), len(costs)))
+    scores = np.zeros((len(folds), len(grid)))
     for i, fold in enumerate(folds):
         rest = np.sort(np.concatenate([fold.train, fold.val]))
-        train, held = part.train[rest], part.train[fold.test]
-        gamma = _gamma(distances, train)
-        kernel, across = (
-            np.exp(-gamma * distances[np.ix_(train, train)]),
-            np.exp(-gamma * distances[np.ix_(held, train)]),
-        )
-        for k, cost in enumerate(costs):
-            predicted = _fitted(kernel, part.train_labels[rest], cost, across)
+        kernel, test_kernel = _kernels(distances, part.train[rest], part.train[fold.test])
+        for k, value in enumerate(grid):
+            predicted = _fit_predict(kernel, part.train_labels[rest], test_kernel, C=value)
             scores[i, k] = np.mean(predicted == part.train_labels[fold.test])
     means: list[float] = scores.mean(0).tolist()
     return means
 
 
-def _machine(distances: Array, train: Array, labels: Array, test: Array, cost: float) -> Array:
-    gamma = _gamma(distances, train)
-    return _fitted(
-        np.exp(-gamma * distances[np.ix_(train, train)]),
-        labels,
-        cost,
-        np.exp(-gamma * distances[np.ix_(test, train)]),
-    )
+def _kernels(distances: Array, train: Array, test: Array) -> tuple[Array, Array]:
+    """The kernel matrices [train, train] and [test, train]."""
+    within = distances[np.ix_(train, train)]
+    gamma = _gamma(within)
+    return np.exp(-gamma * within), np.exp(-gamma * distances[np.ix_(test, train)])
 
 
-def _fitted(kernel: Array, labels: Array, cost: float, across: Array) -> Array:
-    if len(np.unique(labels)) == 1:
-        return np.repeat(labels[:1], len(across))
-    from sklearn.svm import SVC
+def _gamma(within: Array) -> float:
+    """1 / (sum of the columns' variances over the training rows), from their squared distances.
 
-    predicted: Array = (
-        SVC(C=cost, kernel="precomputed", cache_size=500).fit(kernel, labels).predict(across)
-    )
-    return predicted
-
-
-def _gamma(distances: Array, train: Array) -> float:
-    """1 / (D * variance over all values of the training rows); the mean over pairs of |x - x'|^2 is
-    2 * (sum of the columns' variances).
-
-    Differs from scikit-learn's 'scale' where columns have different means, which it counts as
-    variance though distances do not see them.
+    The mean of |x - x'|^2 over all pairs is twice that sum. Differs from scikit-learn's 'scale'
+    where columns have different means, which 'scale' counts as variance.
     """
-    mean = float(distances[np.ix_(train, train)].mean())
+    mean = float(within.mean())
     return 2.0 / mean if mean > 0 else 1.0
 
 
-def _prepared(table: Table, how: Preprocessing) -> Array:
-    rows = unit_rows(table) if how == "row" else table
-    return _dense(rows)
+def _fit_predict(kernel: Array, labels: Array, test_kernel: Array, *, C: float) -> Array:
+    if len(np.unique(labels)) == 1:
+        return np.repeat(labels[:1], len(test_kernel))
+    model = SVC(C=C, kernel="precomputed", cache_size=500).fit(kernel, labels)
+    predicted: Array = model.predict(test_kernel)
+    return predicted
 
 
-def _standardised(table: Table, train: Array) -> Array:
-    rows = _dense(table)
+def _scaled(matrix: FeatureMatrix, preprocessing: Preprocessing) -> FeatureMatrix:
+    return unit_rows(matrix) if preprocessing == "row" else matrix
+
+
+def _standardized(matrix: FeatureMatrix, train: Array) -> Array:
+    """Columns divided by their deviations over the training rows; constant ones are dropped."""
+    rows = _dense(matrix)
     spread = rows[train].std(0)
     varies = spread > 1e-10 * np.abs(rows[train].mean(0))
     scaled: Array = rows[:, varies] / spread[varies]
     return scaled
 
 
-def _dense(table: Table) -> Array:
-    dense: Array = (
-        (table if isinstance(table, torch.Tensor) else table.to_dense())
-        .detach()
-        .cpu()
-        .double()
-        .numpy()
-    )
-    return dense
+def _dense(matrix: FeatureMatrix) -> Array:
+    dense = matrix if isinstance(matrix, torch.Tensor) else matrix.to_dense()
+    rows: Array = dense.detach().cpu().double().numpy()
+    return rows
 
 
-def _distances(rows: Array) -> Array:
-    """Squared distances of all pairs, float64 [M, M]; centred first, so that large means cost no
-    digits.
+def _squared_distances(rows: Array) -> Array:
+    """Squared distances of all pairs, float64 [M, M].
 
-    By the median: a mean would carry one huge row, of the test as it may be, into the rounding of
-        all the others.
+    Rows are centred first, so that large means lose no digits. By the median: a mean would carry
+    one huge row, possibly of the test, into the rounding of all the others.
     """
     centred = rows - np.median(rows, axis=0)
     squares = (centred**2).sum(1)
-    table: Array = squares[:, None] + squares[None, :] - 2 * centred @ centred.T
-    return np.maximum(table, 0.0, out=table)
+    distances: Array = squares[:, None] + squares[None, :] - 2 * centred @ centred.T
+    return np.maximum(distances, 0.0, out=distances)

@@ -1,8 +1,8 @@
-"""What came of a probe: scores, spread, interval, and how everything was chosen.
+"""Results of probes: scores, their standard deviations and intervals, and how settings were chosen.
 
-Scores are shares between 0 and 1. The spread over splits and the spread over seeds are kept apart,
-since they answer different questions: how much depends on which rows were labelled, and how much on
-the random start of training.
+Scores are fractions between 0 and 1. The deviation over splits and the deviation over seeds are
+kept apart, because they answer different questions: how much depends on which rows were labelled,
+and how much on the random initialisation of training.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from scipy.stats import t as student_t
 
 from graphlatent.errors import InputError
 
@@ -20,12 +21,13 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Choice:
-    """What one split chose, without its test labels.
+    """The choice of one split, made without its test labels.
 
     Args:
         candidate: name of the representation, for example an epoch; "" where there was only one.
-        settings: the probe's settings, such as strength and preprocessing.
-        val_score: the score that decided, between 0 and 1; NaN where nothing was to be chosen.
+        settings: the probe's settings, such as preprocessing and "strength" (the value of `l2`).
+        val_score: the validation score that decided, between 0 and 1; NaN where there was nothing
+            to choose.
     """
 
     candidate: str
@@ -35,15 +37,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """Test scores over several splits, and how they came about.
+    """Test scores over several splits, and how the settings were chosen.
 
     Args:
         scores: the score on each split's test rows, between 0 and 1.
-        choices: what each split chose.
-        selection: in words, how it was chosen.
-        metric: what the scores are.
-        others: further scores of the same answers by name, one per split.
-        splits: fingerprint of rows and splits; only results that share it can be compared pairwise.
+        choices: of each split.
+        selection: in words, how they were chosen.
+        metric: name of the score.
+        others: further scores of the same predictions by name, one per split.
+        splits: fingerprint of rows and splits; only results that share it can be paired.
     """
 
     scores: tuple[float, ...]
@@ -60,9 +62,7 @@ class ProbeResult:
 
     @property
     def std(self) -> float:
-        """Standard deviation of the score over the splits (divided by their number, as benchmark
-        tables do).
-        """
+        """Standard deviation over the splits, divided by n as in benchmark tables."""
         return float(np.std(self.scores))
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,9 +85,7 @@ class ProbeResult:
 
 
 class ScoresBySeed:
-    """What results with one value per seed share: a dataclass whose fields `names` are tuples of
-    scores.
-    """
+    """Base of results with one value per seed: a dataclass whose fields `names` hold the scores."""
 
     names: ClassVar[tuple[str, ...]]
 
@@ -98,9 +96,7 @@ class ScoresBySeed:
 
     @property
     def std(self) -> dict[str, float]:
-        """Standard deviation of each score over the seeds (divided by their number, as benchmark
-        tables do).
-        """
+        """Standard deviation of each score over the seeds, divided by n as in benchmark tables."""
         return {name: float(np.std(getattr(self, name))) for name in self.names}
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,17 +106,17 @@ class ScoresBySeed:
 
 @dataclass(frozen=True)
 class Summary:
-    """A mean and what is known about it.
+    """A mean with its standard deviations and its 95 % interval.
 
     Args:
         mean: over all seeds and splits.
         std_splits: standard deviation over the splits of a seed, averaged over the seeds; NaN for
             one split.
         std_seeds: standard deviation of the seeds' means; NaN for one seed.
-        low: lower end of the 95 % interval of the mean; NaN where it cannot be known.
+        low: lower end of the 95 % interval of the mean; NaN for a single score.
         high: its upper end.
-        num_seeds: seeds.
-        num_splits: splits of a seed.
+        num_seeds: number of seeds.
+        num_splits: number of splits of a seed.
     """
 
     mean: float
@@ -133,19 +129,19 @@ class Summary:
 
     @property
     def n(self) -> int:
-        """How many scores the mean is of."""
+        """Number of scores that were averaged."""
         return self.num_seeds * self.num_splits
 
 
 def summarize(results: Sequence[ProbeResult]) -> Summary:
     """The summary of one result per seed, all over the same number of splits.
 
-    The interval is about this data set and this way of splitting it, not about other data. Where
+    The interval holds for this data set and this way of splitting it, not for other data. Where
     all seeds share their splits, the variance of the mean is (variance of the splits' means) /
     splits + (variance of the seeds' means) / seeds, with Satterthwaite's degrees of freedom: more
-    seeds do not shrink what comes from the splits. Where every seed has splits of its own, its mean
-    already holds both, so it is (variance of the seeds' means) / seeds. One seed: (variance over
-    its splits) / splits.
+    seeds do not reduce the part that comes from the splits. Where every seed has its own splits,
+    the seeds' means include both, so it is (variance of the seeds' means) / seeds. With one seed:
+    (variance over its splits) / splits.
 
     Raises:
         InputError: where there are no results, or they do not match.
@@ -156,8 +152,8 @@ def summarize(results: Sequence[ProbeResult]) -> Summary:
 def paired(first: Sequence[ProbeResult], second: Sequence[ProbeResult]) -> Summary:
     """The summary of first - second, score by score: the same seed, the same split.
 
-    A single result, of something that knows no seed such as raw features, is compared with every
-    seed of the other.
+    A single result, of a representation without a seed such as raw features, is compared with
+    every seed of the other.
 
     Raises:
         InputError: where the two were not measured on the same splits, or not by the same metric.
@@ -196,18 +192,17 @@ def _scores(results: Sequence[ProbeResult]) -> Array:
 
 def _summary(scores: Array, *, shared: bool) -> Summary:
     num_seeds, num_splits = scores.shape
-    of_splits = float(scores.var(1, ddof=1).mean()) if num_splits > 1 else float("nan")
-    of_seeds = float(scores.mean(1).var(ddof=1)) if num_seeds > 1 else float("nan")
-    parts = [(of_seeds / num_seeds, num_seeds - 1)] if num_seeds > 1 else []
+    var_splits = float(scores.var(1, ddof=1).mean()) if num_splits > 1 else float("nan")
+    var_seeds = float(scores.mean(1).var(ddof=1)) if num_seeds > 1 else float("nan")
+    # Variances of the mean with their degrees of freedom
+    parts = [(var_seeds / num_seeds, num_seeds - 1)] if num_seeds > 1 else []
     if num_splits > 1 and (shared or num_seeds == 1):
         parts.append((float(scores.mean(0).var(ddof=1)) / num_splits, num_splits - 1))
     mean, half = float(scores.mean()), float("nan")
     if parts:
-        from scipy.stats import t
-
         total = sum(variance for variance, _ in parts)
-        weighed = sum(variance**2 / degrees for variance, degrees in parts)
-        half = float(t.ppf(0.975, total**2 / weighed)) * total**0.5 if weighed > 0 else 0.0
+        squares = sum(variance**2 / degrees for variance, degrees in parts)
+        half = float(student_t.ppf(0.975, total**2 / squares)) * total**0.5 if squares > 0 else 0.0
     return Summary(
-        mean, of_splits**0.5, of_seeds**0.5, mean - half, mean + half, num_seeds, num_splits
+        mean, var_splits**0.5, var_seeds**0.5, mean - half, mean + half, num_seeds, num_splits
     )

@@ -1,9 +1,9 @@
 """The probe of graphs: a support vector machine in nested cross-validation.
 
 Outer folds measure; settings are chosen in inner folds of each outer training part alone. Both are
-stratified and shuffled. Two kernels: "linear" (squared hinge, as scikit-learn's LinearSVC, solved
-for all folds and settings at once) and "rbf" (hinge loss, by scikit-learn's SVC on kernels made
-from one distance matrix). Legend: M rows, D columns.
+stratified and shuffled. Two kernels: "linear" (squared hinge, as scikit-learn's `LinearSVC`, solved
+for all folds and settings at once) and "rbf" (hinge loss, by scikit-learn's `SVC` on precomputed
+kernels). Legend: M rows, D columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from torch import Tensor
 from graphlatent.data.splits import Split, fold_splits
 from graphlatent.errors import bad_argument
 from graphlatent.probes.design import Array, Preprocessing
-from graphlatent.probes.fitting import Fit, Setting, Tables, answers, grid_scores
+from graphlatent.probes.fitting import (
+    Fit,
+    PreprocessedMatrix,
+    ProbeSetting,
+    grid_scores,
+    predictions,
+)
 from graphlatent.probes.linear import (
     as_candidates,
     best_on_validation,
@@ -26,11 +32,11 @@ from graphlatent.probes.linear import (
     checked_settings,
     choice_of,
 )
-from graphlatent.probes.protocol import Answer, Protocol, Visible
-from graphlatent.probes.rbf import RBF_C, rbf_answers
+from graphlatent.probes.protocol import Protocol, SplitPrediction, VisibleSplit
+from graphlatent.probes.rbf import RBF_C, rbf_predictions
 from graphlatent.probes.results import ProbeResult
 
-SVM_STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)
+SVM_L2_GRID = (1e-5, 1e-4, 1e-3, 1e-2)
 SVM_PREPROCESSING: tuple[Preprocessing, ...] = ("none", "standard")
 INNER_FOLDS = 3
 NESTED = (
@@ -48,12 +54,12 @@ def svm_probe(
     num_folds: int = 10,
     inner_folds: int = INNER_FOLDS,
     seed: int = 0,
-    strengths: Sequence[float] = SVM_STRENGTHS,
-    costs: Sequence[float] = RBF_C,
+    l2: Sequence[float] = SVM_L2_GRID,
+    C: Sequence[float] = RBF_C,
     preprocessing: Sequence[Preprocessing] = SVM_PREPROCESSING,
     device: torch.device | str = "cpu",
 ) -> ProbeResult:
-    """Accuracies over the outer folds of a nested cross-validation, one per fold.
+    """Test accuracies of a support vector machine over the outer folds, one per fold.
 
     Args:
         representation: one row per graph [M, D]; or several by name, such as epochs, of which each
@@ -64,11 +70,11 @@ def svm_probe(
         num_folds: outer folds.
         inner_folds: folds of each outer training part.
         seed: of outer and inner folds. Repeat with several seeds for a spread.
-        strengths: L2 strengths of the linear SVM, for rows of mean squared norm 1; scikit-learn's C
-            is 1 / (n * strength).
-        costs: C of the RBF SVM.
-        preprocessing: ways to prepare rows; see `linear_probe`.
-        device: where the linear SVM is computed.
+        l2: weights of the L2 term of the linear SVM to choose from, for rows of mean squared norm
+            1; scikit-learn's C is 1 / (n * l2).
+        C: of the RBF SVM, to choose from.
+        preprocessing: to choose from; see `linear_probe`.
+        device: to compute the linear SVM on.
 
     Raises:
         ConfigError: where an argument is out of range.
@@ -76,22 +82,19 @@ def svm_probe(
     """
     if kernel not in ("linear", "rbf"):
         raise bad_argument("kernel", owner="svm_probe", allowed="'linear' or 'rbf'", got=kernel)
-    if len(costs) == 0 or not all(0 < cost < float("inf") for cost in costs):
+    if len(C) == 0 or not all(0 < value < float("inf") for value in C):
         raise bad_argument(
-            "costs",
-            owner="svm_probe",
-            allowed="one or more floats in the range (0.0, inf)",
-            got=costs,
+            "C", owner="svm_probe", allowed="one or more floats in the range (0.0, inf)", got=C
         )
-    protocol = folds_protocol(labels, num_folds=num_folds, seed=seed)
+    protocol = outer_fold_protocol(labels, num_folds=num_folds, seed=seed)
     candidates = {
         name: checked_rows(rows, protocol.num_rows)
         for name, rows in as_candidates(representation).items()
     }
-    settings = checked_settings(strengths, preprocessing, owner="svm_probe")
-    chosen: Sequence[Answer] = ()
+    settings = checked_settings(l2, preprocessing, owner="svm_probe")
+    chosen: Sequence[SplitPrediction] = ()
     if kernel == "linear" or len(candidates) > 1:
-        found = svm_answers(
+        found = svm_predictions(
             candidates,
             protocol,
             settings=settings,
@@ -101,25 +104,25 @@ def svm_probe(
         )
         chosen = best_on_validation(found)
     if kernel == "rbf":
-        names = [answer.choice.candidate for answer in chosen] or [
+        names = [prediction.choice.candidate for prediction in chosen] or [
             next(iter(candidates))
         ] * num_folds
         inner = inner_splits(protocol.visible(), inner_folds=inner_folds, seed=seed)
-        chosen = rbf_answers(
-            candidates, names, protocol.visible(), inner, costs=costs, preprocessing=preprocessing
+        chosen = rbf_predictions(
+            candidates, names, protocol.visible(), inner, C=C, preprocessing=preprocessing
         )
-    return protocol.final(chosen, selection=nested_words(len(candidates) > 1, kernel, inner_folds))
+    return protocol.final(
+        chosen, selection=nested_selection_text(len(candidates) > 1, kernel, inner_folds)
+    )
 
 
-def folds_protocol(labels: Any, *, num_folds: int = 10, seed: int = 0) -> Protocol:
-    """Stratified shuffled outer folds, all other rows for training, none set apart for
-    validation.
-    """
-    return Protocol(labels, folds_splits(labels, num_folds=num_folds, seed=seed))
+def outer_fold_protocol(labels: Any, *, num_folds: int = 10, seed: int = 0) -> Protocol:
+    """Labels under stratified shuffled outer folds, without validation rows."""
+    return Protocol(labels, outer_fold_splits(labels, num_folds=num_folds, seed=seed))
 
 
-def folds_splits(labels: Any, *, num_folds: int = 10, seed: int = 0) -> tuple[Split, ...]:
-    """The outer folds as splits without validation rows."""
+def outer_fold_splits(labels: Any, *, num_folds: int = 10, seed: int = 0) -> tuple[Split, ...]:
+    """Stratified shuffled outer folds as splits without validation rows."""
     array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     outer = fold_splits(array, num_folds=num_folds, seed=seed)
     empty = np.empty(0, dtype=np.int64)
@@ -129,52 +132,53 @@ def folds_splits(labels: Any, *, num_folds: int = 10, seed: int = 0) -> tuple[Sp
     )
 
 
-def svm_answers(
+def svm_predictions(
     candidates: Mapping[str, Any],
     protocol: Protocol,
     *,
-    settings: Sequence[Setting],
+    settings: Sequence[ProbeSetting],
     inner_folds: int = INNER_FOLDS,
     seed: int = 0,
     device: torch.device | str = "cpu",
-) -> dict[str, tuple[Answer, ...]]:
-    """For every candidate and outer fold the linear SVM's answers, its settings chosen in inner
-    folds.
+) -> dict[str, tuple[SplitPrediction, ...]]:
+    """The linear SVM's predictions for every candidate and outer fold.
 
     Args:
         candidates: representations by name.
-        protocol: labels and outer folds; the test labels stay closed.
-        settings: to choose from, the first of equals.
+        protocol: labels and outer folds; the test labels stay locked.
+        settings: to choose from in the inner folds, the first of equals.
         inner_folds: folds of each training part.
         seed: of the inner folds.
-        device: where to compute.
+        device: to compute on.
     """
     parts = protocol.visible()
     inner = inner_splits(parts, inner_folds=inner_folds, seed=seed)
     fits, truth = _inner_fits(parts, inner)
     found = {}
     for name, representation in candidates.items():
-        tables = Tables(checked_rows(representation, protocol.num_rows), device)
+        matrix = PreprocessedMatrix(checked_rows(representation, protocol.num_rows), device)
         scores = grid_scores(
-            tables, fits, truth, settings, classifier="svm", metric=protocol.metric
+            matrix, fits, truth, settings, classifier="svm", metric=protocol.metric
         )
-        # Equal means stay equal, whatever the order of their sum
+        # Rounded, so that equal means stay equal whatever the order of summation
         means = scores.reshape(len(parts), -1, len(settings)).mean(1).round(12)
-        picked = means.argmax(1)
+        best = means.argmax(1)
         last = [Fit(part.train, part.train_labels, part.test) for part in parts]
-        given = answers(tables, last, [settings[i] for i in picked], classifier="svm")
-        choices = [choice_of(name, settings[i], means[f, i]) for f, i in enumerate(picked)]
+        predicted = predictions(matrix, last, [settings[i] for i in best], classifier="svm")
+        choices = [choice_of(name, settings[i], means[f, i]) for f, i in enumerate(best)]
         found[name] = tuple(
-            Answer(choice, predicted) for choice, predicted in zip(choices, given, strict=True)
+            SplitPrediction(choice, labels)
+            for choice, labels in zip(choices, predicted, strict=True)
         )
     return found
 
 
 def inner_splits(
-    parts: Sequence[Visible], *, inner_folds: int, seed: int
+    parts: Sequence[VisibleSplit], *, inner_folds: int, seed: int
 ) -> list[tuple[Split, ...]]:
-    """Stratified shuffled folds of every outer training part; row numbers count within that part,
-    `test` is the inner fold.
+    """Stratified shuffled folds of every outer training part.
+
+    Row numbers count within that part; `test` is the inner fold.
     """
     return [
         fold_splits(
@@ -184,8 +188,8 @@ def inner_splits(
     ]
 
 
-def nested_words(several: bool, kernel: str, inner_folds: int) -> str:
-    """How the nested cross-validation selects."""
+def nested_selection_text(several: bool, kernel: str, inner_folds: int) -> str:
+    """How the nested cross-validation selects, in words."""
     what = "preprocessing and strength" if kernel == "linear" else "preprocessing and C"
     if several:
         what = (
@@ -197,10 +201,11 @@ def nested_words(several: bool, kernel: str, inner_folds: int) -> str:
 
 
 def _inner_fits(
-    parts: Sequence[Visible], inner: Sequence[Sequence[Split]]
+    parts: Sequence[VisibleSplit], inner: Sequence[Sequence[Split]]
 ) -> tuple[list[Fit], list[Array]]:
-    """Every inner fold of every outer one: what it fits, and the labels it is scored by, all of the
-    outer training part.
+    """The fit of every inner fold, and the labels it is scored by.
+
+    Both are from the outer training part alone.
     """
     fits, truth = [], []
     for part, folds in zip(parts, inner, strict=True):

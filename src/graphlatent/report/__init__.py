@@ -1,1 +1,1 @@
-"""Run folders made readable: charts, maps and pages."""
+"""Charts of runs and embeddings."""

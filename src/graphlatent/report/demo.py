@@ -30,7 +30,7 @@ from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.results import ProbeResult
 from graphlatent.report.plots import plot_history, plot_map
-from graphlatent.representations import propagated_features, raw_features
+from graphlatent.representations import REPRESENTATIONS
 from graphlatent.training.progress import training_bar
 
 
@@ -107,10 +107,9 @@ def run_demo(
 
 
 def theory_alpha(made: LatentGraph | LatentGraphSet) -> float:
-    """2 sigma sqrt(d): the weight of the invariance term in Theorem 1, with the sqrt(d) that is
-    missing in print.
+    """2 sigma sqrt(d), the weight of the invariance term in Theorem 1.
 
-    On real data sigma is not known; here it is, so there is nothing to try.
+    With the factor sqrt(d) that is missing in print. On real data sigma is not known.
     """
     return 2 * made.sigma * math.sqrt(made.latent.shape[1])
 
@@ -118,26 +117,23 @@ def theory_alpha(made: LatentGraph | LatentGraphSet) -> float:
 def _results(
     estimator: Estimator, graph: GraphData, labels: Any, splits: tuple[Split, ...], out: Path
 ) -> dict[str, ProbeResult]:
-    """The same probe on the same splits of three baselines and of the estimator, which is fitted
-    into the run folder `out`.
+    """The same probe, on the same splits, of three baselines and of the estimator.
+
+    The estimator is fitted into the run folder `out`.
     """
-    level: Any = estimator.level
-    untrained = type(estimator)(**{**estimator.get_params(), "epochs": 0, "progress": False})
     with training_bar(estimator) as hooks:
         estimator.fit(graph, run=RunFolder(out, replace=True), hooks=hooks)
     embeddings = estimator.embed(graph)
     embeddings.save(out / "embeddings.parquet", overwrite=True)
-    representations = {
-        "raw features": raw_features(graph, level=level),
-        "propagated features": propagated_features(graph, level=level),
-        "random-initialised encoder": untrained.fit_transform(graph),
-        "LaGraph": embeddings.values,
+    rows: dict[str, Any] = {
+        REPRESENTATIONS[name].title: REPRESENTATIONS[name].rows(graph, estimator)
+        for name in ("raw", "propagated", "random")
     }
+    rows["LaGraph"] = embeddings.values
     # With folds: fitted once more on all but the test fold
-    refit = level == "graph"
+    refit = estimator.level == "graph"
     return {
-        name: linear_probe(rows, labels, splits=splits, refit=refit)
-        for name, rows in representations.items()
+        name: linear_probe(each, labels, splits=splits, refit=refit) for name, each in rows.items()
     }
 
 

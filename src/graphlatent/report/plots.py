@@ -1,9 +1,8 @@
-"""Two charts as PNG (or PDF, SVG) files: how training went, and what the embedding looks like in
-the plane.
+"""Two charts as PNG, PDF or SVG files: the training history, and the embedding in the plane.
 
-Figures are made without pyplot, so that no window opens and no global state changes. Colours are
-those of Okabe and Ito, told apart by colour-blind readers too; from the ninth class on, shapes
-help.
+Figures are made without pyplot, so that no window opens and no global state changes. The colours
+are Okabe and Ito's palette, which colour-blind readers can distinguish; from the ninth class on,
+markers differ too.
 """
 
 from __future__ import annotations
@@ -14,9 +13,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from sklearn.manifold import TSNE
 from torch import Tensor
 
-from graphlatent.errors import InputError, bad_argument, missing_package
+from graphlatent.errors import InputError, bad_argument
 from graphlatent.io.atomic import write_atomically
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -27,26 +30,31 @@ MARKERS = ("o", "^", "s")
 _INK, _GRID, _OTHER = "#333333", "#DDDDDD", "#BBBBBB"
 _DPI = 150
 _MAX_TSNE_POINTS = 3000
-_PANELS = {"loss": "Loss", "reconstruction": "Reconstruction term", "invariance": "Invariance term"}
+# Columns of a history that are no part of the loss
+_NOT_DRAWN = ("epoch", "lr")
+_PANELS_PER_ROW = 4
 
 
 def plot_history(history: Mapping[str, Sequence[float]], path: Path | str) -> Path:
-    """The path of a chart of the loss and its two terms over the epochs.
+    """Draw the loss and each of its terms over the epochs, and return the path of the chart.
 
     Args:
-        history: columns "epoch" (counted from 1 where it is missing), "loss", "reconstruction",
-            "invariance"; others are ignored.
-        path: where to write; the ending says the format.
+        history: columns by name, as `History.columns()` gives them: "loss" and any terms. "epoch"
+            is counted from 1 where it is missing; "lr" is not drawn.
+        path: of the file; its suffix is the format.
 
     Raises:
-        InputError: where none of the columns is there, or the columns differ in length or are
-            empty.
+        InputError: where there is nothing to draw, or the columns differ in length or are empty.
         OutputError: where the file cannot be written.
     """
-    columns = {name: np.asarray(history[name], dtype=float) for name in _PANELS if name in history}
+    columns = {
+        name: np.asarray(values, dtype=float)
+        for name, values in history.items()
+        if name not in _NOT_DRAWN
+    }
     if not columns:
         raise InputError(
-            f"plot_history needs at least one of the columns {tuple(_PANELS)}. Got"
+            "plot_history needs at least one column besides 'epoch' and 'lr', such as 'loss'. Got"
             f" {tuple(history)}."
         )
     length = len(next(iter(columns.values())))
@@ -58,12 +66,15 @@ def plot_history(history: Mapping[str, Sequence[float]], path: Path | str) -> Pa
         raise InputError(
             f"plot_history needs columns of one length, at least one epoch. Got {lengths}."
         )
-    figure = _figure(3.6 * len(columns), 2.9)
+    per_row = min(len(columns), _PANELS_PER_ROW)
+    num_rows = -(-len(columns) // per_row)
+    figure = _figure(3.6 * per_row, 2.9 * num_rows)
     for i, (name, column) in enumerate(columns.items()):
-        axes = figure.add_subplot(1, len(columns), i + 1)
-        marker = "o" if length <= 25 else None  # a line through one point is invisible
-        axes.plot(epochs, column, color=PALETTE[i], linewidth=1.8, marker=marker, markersize=3.5)
-        axes.set_title(_PANELS[name], fontsize=11, color=_INK, loc="left")
+        axes = figure.add_subplot(num_rows, per_row, i + 1)
+        # A line through one point is invisible
+        marker, color = "o" if length <= 25 else None, PALETTE[i % len(PALETTE)]
+        axes.plot(epochs, column, color=color, linewidth=1.8, marker=marker, markersize=3.5)
+        axes.set_title(_panel_title(name), fontsize=11, color=_INK, loc="left")
         axes.set_xlabel("epoch", fontsize=10, color=_INK)
         axes.grid(axis="y", color=_GRID, linewidth=0.8)
         axes.locator_params(axis="x", integer=True, nbins=6)
@@ -85,16 +96,16 @@ def plot_map(
     method: MapMethod = "pca",
     seed: int = 0,
 ) -> Path:
-    """The path of a map of the embedding: one point per row, coloured by class.
+    """Draw the embedding in the plane, one point per row, and return the path of the chart.
 
     Args:
         embedding: one row per node or graph [M, D].
-        path: where to write; the ending says the format.
-        labels: class of each row [M], or None for one colour.
-        title: above the map.
-        method: "pca" for the two directions of largest variance, "tsne" for neighbourhoods (at most
-            3,000 rows, drawn at random).
-        seed: of that draw and of t-SNE.
+        path: of the file; its suffix is the format.
+        labels: class of each row [M], which gives its colour; None for one colour.
+        title: above the chart.
+        method: "pca" for the first two principal components, "tsne" for t-SNE (of at most 3,000
+            rows, sampled at random).
+        seed: of the sample and of t-SNE.
 
     Raises:
         ConfigError: where `method` is neither.
@@ -128,11 +139,19 @@ def plot_map(
     return _save(figure, Path(path))
 
 
+def _panel_title(name: str) -> str:
+    words = name.replace("_", " ").capitalize()
+    return words if name == "loss" else f"{words} term"
+
+
 def _pca(rows: Tensor) -> tuple[Array, tuple[str, str]]:
-    """Coordinates along the two first principal axes [M, 2], and what the axes are called."""
+    """Scores of the first two principal components [M, 2], and titles of the axes.
+
+    By hand, because scikit-learn's `PCA` divides by 0 for a single row.
+    """
     centred = rows - rows.mean(0)
     _, spread, axes = torch.linalg.svd(centred, full_matrices=False)
-    # The sign of an axis is free: largest entry positive
+    # The sign of a component is arbitrary: largest entry positive
     sign = torch.sign(axes.gather(1, axes.abs().argmax(1, keepdim=True)))
     points = centred.new_zeros(len(rows), 2)
     coordinates = centred @ (axes * sign)[:2].T
@@ -146,11 +165,7 @@ def _pca(rows: Tensor) -> tuple[Array, tuple[str, str]]:
 
 
 def _tsne(rows: Tensor, *, seed: int) -> tuple[Array, tuple[str, str]]:
-    """t-SNE coordinates [M, 2], and what the axes are called."""
-    try:
-        from sklearn.manifold import TSNE
-    except ImportError as error:
-        raise missing_package("scikit-learn", needed_for="plot_map with method='tsne'") from error
+    """t-SNE coordinates [M, 2], and titles of the axes."""
     if len(rows) < 4:
         raise InputError(f"t-SNE needs at least 4 rows. Got {len(rows)}. Use method='pca'.")
     perplexity = min(30.0, (len(rows) - 1) / 3)
@@ -162,9 +177,7 @@ def _tsne(rows: Tensor, *, seed: int) -> tuple[Array, tuple[str, str]]:
 
 
 def _scatter(axes: Any, points: Array, classes: Array | None) -> None:
-    """The points, each class in its colour and shape, in a mixed order so that no class lies on top
-    of another.
-    """
+    """Draw the points by class, in random order so that no class covers another."""
     area = float(np.clip(20_000 / len(points), 6, 40))
     style = {"s": area, "alpha": 0.85, "linewidths": 0.3, "edgecolors": "white"}
     if classes is None:
@@ -183,8 +196,9 @@ def _scatter(axes: Any, points: Array, classes: Array | None) -> None:
 
 
 def _looks(classes: Array) -> tuple[Array, list[tuple[str, str]]]:
-    """The classes in order, and the colour and marker of each; beyond the palette, the smallest
-    ones share one grey.
+    """The classes in order, and the colour and marker of each.
+
+    Where there are more classes than pairs of them, the smallest classes share one grey.
     """
     names, sizes = np.unique(classes, return_counts=True)
     own_look = np.sort(np.argsort(-sizes, kind="stable")[: len(PALETTE) * len(MARKERS)])
@@ -195,8 +209,6 @@ def _looks(classes: Array) -> tuple[Array, list[tuple[str, str]]]:
 
 
 def _legend(axes: Any, names: Array, looks: Sequence[tuple[str, str]]) -> None:
-    from matplotlib.lines import Line2D
-
     own = [(str(name), look) for name, look in zip(names, looks, strict=True) if look[0] != _OTHER]
     num_others = len(names) - len(own)
     entries = (
@@ -223,11 +235,6 @@ def _legend(axes: Any, names: Array, looks: Sequence[tuple[str, str]]) -> None:
 
 
 def _figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing_package("matplotlib", needed_for="Drawing charts") from error
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
     FigureCanvasAgg(figure)
     return figure

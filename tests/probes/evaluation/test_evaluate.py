@@ -82,7 +82,7 @@ def test_several_labels_have_micro_f1_accuracy_and_the_all_zero_baseline(rows, k
     plan = evaluation_plan(kind, **drawn)
     (splits,) = plan.splits(MATRIX)
     found = evaluate({EMBEDDINGS: rows}, MATRIX, plan)
-    probe, named = (knn_probe, {"score": "micro-F1"}) if kind == "knn" else (linear_probe, {})
+    probe, named = (knn_probe, {"metric": "micro-F1"}) if kind == "knn" else (linear_probe, {})
     direct = probe(rows, TABLE, splits=splits, refit=folds is not None, **named)
     assert found.metric == "micro-F1"
     assert scores(found, "micro-F1") == [direct.scores]

@@ -1,3 +1,1 @@
-"""From files of embeddings and labels to a comparison of probes: what `graphlatent probe` and
-`graphlatent links` compute.
-"""
+"""Evaluation of embeddings and labels in files: the work of `graphlatent probe` and `links`."""

@@ -16,7 +16,7 @@ from graphlatent.probes.evaluation.labels import ProbeLabels
 from graphlatent.probes.evaluation.plan import NESTED_KINDS, SEARCHES, EvaluationPlan
 from graphlatent.probes.knn import knn_probe
 from graphlatent.probes.linear import linear_probe
-from graphlatent.probes.protocol import Answer, Protocol
+from graphlatent.probes.protocol import Protocol, SplitPrediction
 from graphlatent.probes.results import Choice, ProbeResult
 from graphlatent.probes.svm import svm_probe
 
@@ -103,20 +103,20 @@ def _probe(
     refit = plan.num_folds is not None
     if plan.kind == "knn":
         score = "micro-F1" if labels.ndim == 2 else "accuracy"
-        return knn_probe(rows, labels, splits=splits, score=score, refit=refit)
+        return knn_probe(rows, labels, splits=splits, metric=score, refit=refit)
     return linear_probe(rows, labels, splits=splits, refit=refit)
 
 
 def _all_zeros(labels: Array, splits: tuple[Split, ...]) -> ProbeResult:
     """The result of predicting no label at all."""
     protocol = Protocol(labels, splits, metric="micro-F1")
-    answers = protocol.choose(
-        lambda part: Answer(
+    predictions = protocol.choose(
+        lambda part: SplitPrediction(
             Choice("", {}, math.nan),
             np.zeros((len(part.test), labels.shape[1]), dtype=np.int64),
         )
     )
-    return protocol.final(answers, selection="Nothing was chosen: every prediction is 0.")
+    return protocol.final(predictions, selection="Nothing was chosen: every prediction is 0.")
 
 
 def _search(rows: Any, labels: Array, plan: EvaluationPlan) -> MetricResults:

@@ -1,18 +1,15 @@
-"""`evaluate_links`: how well embeddings, an untrained encoder and raw features predict edges that
-none of them has seen.
-"""
+"""Link prediction by embeddings, an untrained encoder and raw features, on the same splits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from graphlatent.data.features import encode_features, fit_features
+from sklearn.base import clone
+
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import ConfigError
 from graphlatent.estimator import Estimator
-from graphlatent.ops.sparse import row_normalized
 from graphlatent.probes.evaluation.comparison import (
     EMBEDDINGS,
     RAW_FEATURES,
@@ -21,7 +18,10 @@ from graphlatent.probes.evaluation.comparison import (
 )
 from graphlatent.probes.links import LinkResult, LinkSplit, hold_out_edges, link_probe
 from graphlatent.probes.results import ProbeResult
-from graphlatent.representations import raw_features
+from graphlatent.representations import REPRESENTATIONS
+
+COMPARED = {EMBEDDINGS: "trained", UNTRAINED: "random", RAW_FEATURES: "raw"}
+"""Names of the compared representations in `REPRESENTATIONS`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,24 +72,11 @@ def evaluate_links(estimator: Estimator, splits: dict[int, LinkSplit]) -> ProbeC
 
 def _representations(estimator: Estimator, split: LinkSplit, seed: int) -> dict[str, LinkResult]:
     """The result of every representation, all computed from the edges that the split keeps."""
-    trained = type(estimator)(**{**estimator.get_params(), "random_state": seed})
-    untrained = type(estimator)(**{**trained.get_params(), "epochs": 0, "progress": False})
-    rows: dict[str, Any] = {
-        EMBEDDINGS: trained.fit_transform(split.graph),
-        UNTRAINED: untrained.fit_transform(split.graph),
-        RAW_FEATURES: raw_features(_encoder_input(estimator, split.graph), level="node"),
+    seeded: Estimator = clone(estimator).set_params(random_state=seed)
+    return {
+        name: link_probe(REPRESENTATIONS[key].rows(split.graph, seeded), split, seed=seed)
+        for name, key in COMPARED.items()
     }
-    return {name: link_probe(each, split, seed=seed) for name, each in rows.items()}
-
-
-def _encoder_input(estimator: Estimator, graph: GraphData) -> GraphData:
-    """The graph with the features that the encoder is given; of nodes without features, their
-    degrees in the kept edges.
-    """
-    spec = fit_features(graph, degree_cap=estimator.degree_cap, standardize=estimator.standardize)
-    graph = encode_features(spec, graph)
-    assert graph.x is not None
-    return graph.with_features(row_normalized(graph.x)) if estimator.row_normalize else graph
 
 
 def _by_metric(results: list[LinkResult]) -> dict[str, list[ProbeResult]]:
