@@ -18,7 +18,7 @@ import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -189,7 +189,7 @@ def field_hints(cls: type[Settings]) -> Mapping[str, Any]:
 def _field_hints(cls: type[Any]) -> Mapping[str, Any]:
     # Evaluating annotations takes a millisecond, and every check of settings needs them
     hints = get_type_hints(cls, include_extras=True)
-    return types.MappingProxyType({f.name: hints[f.name] for f in dataclasses.fields(cls)})
+    return MappingProxyType({f.name: hints[f.name] for f in dataclasses.fields(cls)})
 
 
 def describe(cls: type[Settings]) -> list[tuple[str, str, object, str]]:
