@@ -1,6 +1,4 @@
-"""Small random cases, and the way from our model's weights to the reference's plain
-dictionaries.
-"""
+"""Small random graphs and models, and their conversion to the format of reference.py."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ def random_graph(
     one_hot: bool = False,
     density: float = 0.4,
 ) -> GraphData:
-    """Undirected random graphs with self-loops here and there, float32 features."""
+    """Undirected random graphs with some self-loops and float32 features."""
     gen = generator(seed)
     edges: dict[tuple[int, int], float] = {}
     start = 0
@@ -63,9 +61,8 @@ def random_graph(
     pairs = sorted(edges)
     x = torch.randn(start, num_features, generator=gen)
     if one_hot:
-        x = torch.nn.functional.one_hot(
-            torch.randint(num_features, (start,), generator=gen), num_features
-        ).float()
+        column = torch.randint(num_features, (start,), generator=gen)
+        x = torch.nn.functional.one_hot(column, num_features).float()
     return GraphData(
         edge_index=torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).T.contiguous(),
         num_nodes=start,
@@ -78,13 +75,12 @@ def random_graph(
 def as_sparse(graph: GraphData) -> GraphData:
     assert isinstance(graph.x, Tensor)
     row, col = torch.nonzero(graph.x, as_tuple=True)
-    return dataclasses.replace(
-        graph, x=SparseMatrix.from_coo(row, col, graph.x[row, col], tuple(graph.x.shape))
-    )
+    x = SparseMatrix.from_coo(row, col, graph.x[row, col], tuple(graph.x.shape))
+    return dataclasses.replace(graph, x=x)
 
 
 def double_model(settings: LaGraphSettings, in_dim: int, seed: int = 0) -> LaGraphModel:
-    """A float64 model whose every parameter is random, batch norms and slopes too."""
+    """A float64 model with random parameters, also those of batch norms and PReLU."""
     model = build_model(settings, in_dim=in_dim, generator=generator(seed)).double()
     gen = generator(seed + 1)
     with torch.no_grad():
@@ -98,12 +94,10 @@ def double_batch(graph: GraphData, model: LaGraphModel) -> Batch:
 
 
 def to_reference(graph: GraphData, mask: MaskedView) -> list[RefGraph]:
-    """The same graphs and mask in the reference's own form."""
+    """The graphs and the mask in the format of the reference."""
     x = graph.x.to_dense() if isinstance(graph.x, SparseMatrix) else graph.x
     assert x is not None
-    weights = (
-        graph.edge_weight.tolist() if graph.edge_weight is not None else [1.0] * graph.num_edges
-    )
+    weights = [1.0] * graph.num_edges if graph.edge_weight is None else graph.edge_weight.tolist()
     out = []
     for start, stop in zip(graph.ptr[:-1].tolist(), graph.ptr[1:].tolist(), strict=True):
         inside = [
@@ -112,21 +106,15 @@ def to_reference(graph: GraphData, mask: MaskedView) -> list[RefGraph]:
             if start <= s < stop
         ]
         chosen = (mask.rows >= start) & (mask.rows < stop)
-        out.append(
-            RefGraph(
-                stop - start,
-                inside,
-                x[start:stop].double(),
-                (mask.rows[chosen] - start).tolist(),
-                mask.values[chosen].double(),
-            )
-        )
+        masked, noise = (mask.rows[chosen] - start).tolist(), mask.values[chosen].double()
+        out.append(RefGraph(stop - start, inside, x[start:stop].double(), masked, noise))
     return out
 
 
 def reference_layers(model: LaGraphModel) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(encoder, decoder) weights as the reference's dictionaries; the very same tensors, so
-    gradients land on them.
+    """(encoder, decoder) weights as the dictionaries of the reference.
+
+    They are the same tensors, so gradients of the reference's loss are those of the model.
     """
     encoder, decoder = model.encoder, model.decoder
     layers = [_conv(conv, encoder.kind) for conv in encoder.convs]
@@ -147,9 +135,5 @@ def reference_layers(model: LaGraphModel) -> tuple[list[dict[str, Any]], list[di
 def _conv(conv: Any, kind: str) -> dict[str, Any]:
     if kind == "gcn":
         return {"weight": conv.weight, "bias": conv.bias}
-    return {
-        "weight1": conv.weight,
-        "bias1": conv.bias,
-        "weight2": conv.weight2,
-        "bias2": conv.bias2,
-    }
+    first = {"weight1": conv.weight, "bias1": conv.bias}
+    return {**first, "weight2": conv.weight2, "bias2": conv.bias2}

@@ -1,8 +1,8 @@
-"""The LaGraph objectives written out slowly in float64: the oracle the package is compared with.
+"""A reference implementation of the LaGraph objectives in float64, for comparison.
 
-Written from the paper (https://arxiv.org/abs/2202.08333) and the project's method notes only, never
-from the package, so that an error has to be made twice to go unseen. One graph, one node, one edge
-at a time; propagation matrices are small and dense; every gradient comes from autograd. Equations
+Written from the paper (https://arxiv.org/abs/2202.08333) and docs/method.md only, independently of
+the package, so that an error must be made twice to go unnoticed. It loops over graphs, nodes and
+edges, propagation matrices are dense, and gradients are computed by autograd. Equations
 (5) and (6) are the node-level and the graph-level loss of section 2.4; equation (9) is the
 denoising autoencoder's, as the text of section 3.1 numbers it.
 """
@@ -19,7 +19,7 @@ from torch import Tensor
 Kind = Literal["gcn", "gin"]
 Level = Literal["node", "graph"]
 Objective = Literal["mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"]
-# Parameter name -> tensor; a graph-convolution decoder layer also holds "kind" -> "gcn" or "gin"
+# Tensors by parameter name; a graph-convolution decoder layer also has "kind": "gcn" or "gin".
 Layer = dict[str, Any]
 
 BATCH_NORM_EPS = 1e-5
@@ -47,9 +47,7 @@ class RefGraph:
 
 @dataclass(frozen=True)
 class RefLoss:
-    """The loss and its two terms, scalars; `invariance` is the rooted (or KL) value before it is
-    multiplied with alpha.
-    """
+    """The loss and its two terms, scalars; `invariance` is the term before the factor alpha."""
 
     total: Tensor
     reconstruction: Tensor
@@ -57,8 +55,10 @@ class RefLoss:
 
 
 def num_masked(num_nodes: int, ratio: float, rounding: Literal["round", "floor"]) -> int:
-    """|J_i|: at least one and rounded (our decision), or rounded down and possibly zero (the
-    authors' scripts).
+    """|J_i|, the number of masked nodes.
+
+    'round' is rounded and at least one (our decision), 'floor' is rounded down and possibly zero
+    (the authors' scripts).
     """
     if rounding == "round":
         return max(1, round(ratio * num_nodes))
@@ -81,7 +81,7 @@ def _adjacency(graph: RefGraph) -> Tensor:
 
 
 def gcn_matrix(graph: RefGraph) -> Tensor:
-    """D^-1/2 A D^-1/2, [n, n], M[target, source], with one self-loop a node, as PyG's GCNConv.
+    """D^-1/2 A D^-1/2, [n, n], M[target, source], with a self-loop at every node, as PyG's GCNConv.
 
     A self-loop of weight 1 is added to every node without one; a self-loop in `edges` stays, with
     its weight. A degree is the sum of the weights of the incoming edges, self-loop included; a node
@@ -110,12 +110,10 @@ def gcn_matrix(graph: RefGraph) -> Tensor:
 
 
 def gin_matrix(graph: RefGraph) -> Tensor:
-    """A + I, [n, n], M[target, source]: the weighted sum over incoming neighbours plus the node
-    itself (eps = 0).
-    """
+    """A + I, [n, n], M[target, source]: weighted incoming neighbours plus the node (eps = 0)."""
     matrix = _adjacency(graph)
     for node in range(graph.num_nodes):
-        # On top of a self-loop in `edges`, which is a neighbour like any other
+        # Added to a self-loop in `edges`, if there is one.
         matrix[node, node] += 1.0
     return matrix
 
@@ -125,8 +123,9 @@ def _relu(h: Tensor) -> Tensor:
 
 
 def _convolve(kind: Kind, layer: Layer, h: Tensor, graph: RefGraph) -> Tensor:
-    """One graph convolution without activation: GCN is M (h W) + b, GIN is MLP((A + I) h) with
-    linear, ReLU, linear.
+    """One graph convolution without activation.
+
+    GCN is M (h W) + b; GIN is MLP((A + I) h), an MLP of linear, ReLU, linear.
     """
     if kind == "gcn":
         return gcn_matrix(graph) @ (h @ layer["weight"]) + layer["bias"]
@@ -137,8 +136,9 @@ def _convolve(kind: Kind, layer: Layer, h: Tensor, graph: RefGraph) -> Tensor:
 
 
 def _batch_norm(hidden: list[Tensor], layer: Layer) -> list[Tensor]:
-    """Training-mode batch norm over all nodes of all graphs of one view: biased variance, so a
-    single row has variance 0.
+    """Training-mode batch norm over all nodes of all graphs of one view.
+
+    The variance is the biased one, so that of a single row is 0.
     """
     rows = [row for h in hidden for row in h]
     mean = sum(rows) / len(rows)
@@ -162,17 +162,17 @@ def _masked_features(graph: RefGraph) -> Tensor:
 def encode(
     kind: Kind, layers: list[Layer], graphs: list[RefGraph], masked: bool
 ) -> list[list[Tensor]]:
-    """Outputs of every encoder layer, result[layer][graph] of shape [n_i, H]: H of the plain view,
-    or H' of the masked one.
+    """The outputs of every encoder layer, result[layer][graph] of shape [n_i, H].
 
-    A layer is convolution, activation (PReLU with `slope`, else ReLU), then batch norm when it
-    holds `gamma` and `beta`.
+    The last is H of the plain view, or H' of the masked one. A layer is convolution, activation
+    (PReLU with `slope`, else ReLU), and batch norm if it has `gamma` and `beta`.
     """
     hidden = [_masked_features(graph) if masked else graph.x for graph in graphs]
     outputs = []
     for layer in layers:
         hidden = [_convolve(kind, layer, h, graph) for h, graph in zip(hidden, graphs, strict=True)]
-        slope = layer.get("slope", 0.0)  # ReLU is PReLU with slope 0
+        # ReLU is PReLU with slope 0.
+        slope = layer.get("slope", 0.0)
         hidden = [torch.where(h > 0, h, slope * h) for h in hidden]
         if "gamma" in layer:
             hidden = _batch_norm(hidden, layer)
@@ -183,11 +183,11 @@ def encode(
 def decode(
     layers: list[Layer], hidden: list[Tensor], graphs: list[RefGraph], relu_output: bool = False
 ) -> list[Tensor]:
-    """D(A_i, H_i) of every graph, [n_i, F]: linear map, ReLU, batch norm for all layers but the
-    last, which is the linear map only.
+    """D(A_i, H_i) of every graph, [n_i, F].
 
-    A layer with `kind` convolves in place of the linear map (section 2.4 allows it at graph level).
-    `relu_output` adds the authors' ReLU after the last layer.
+    Layers are linear map, ReLU, batch norm; the last is the linear map only. A layer with `kind`
+    convolves in place of the linear map (section 2.4 allows it at graph level). `relu_output` adds
+    the authors' ReLU after the last layer.
     """
     for depth, layer in enumerate(layers):
         if "kind" in layer:
@@ -241,8 +241,9 @@ def _check_distributions(graphs: list[RefGraph]) -> None:
 def _reconstruction(
     graphs: list[RefGraph], outputs: list[Tensor], cross_entropy: bool, reduction: str
 ) -> Tensor:
-    """First term of (5) and (6): 1/N sum_i ||D(H_i) - X_i||^2 / |V_i|; with CE the node's error is
-    its cross-entropy.
+    """First term of (5) and (6): 1/N sum_i ||D(H_i) - X_i||^2 / |V_i|.
+
+    With `cross_entropy` the error of a node is its cross-entropy.
     """
     total = torch.zeros((), dtype=torch.float64)
     for graph, output in zip(graphs, outputs, strict=True):
@@ -260,10 +261,12 @@ def _reconstruction(
 
 
 def _denoising(graphs: list[RefGraph], outputs: list[Tensor], reduction: str) -> Tensor:
-    """Equation (9) over |V|: 1/N sum_i sum_{v in J_i} ||D(H'_i)_v - x_v||^2 / |J_i|; a graph
-    without masked nodes adds 0.
+    """Equation (9) over |V|: 1/N sum_i sum_{v in J_i} ||D(H'_i)_v - x_v||^2 / |J_i|.
+
+    A graph without masked nodes adds 0.
     """
-    total = 0.0 * outputs[0].sum()  # stays differentiable where nothing is masked
+    # Differentiable also without masked nodes.
+    total = 0.0 * outputs[0].sum()
     for graph, output in zip(graphs, outputs, strict=True):
         for node in graph.masked:
             error = _squared_norm(output[node] - graph.x[node])
@@ -282,18 +285,16 @@ def _node_invariance(
     rows: str,
     reduction: str,
 ) -> Tensor:
-    """Second term of (5) before alpha, on any rows (embeddings or outputs): sqrt(sum_i ||H_i[J_i] -
-    H'_i[J_i]||^2 / sum_i |J_i|).
+    """Second term of (5) before alpha: sqrt( sum_i ||H_i[J_i] - H'_i[J_i]||^2 / sum_i |J_i| ).
 
-    With `kl` sum_i sum_{v in J_i} KL(p_v || p'_v) / sum_i |J_i|, no root.
+    H are embeddings or outputs. With `kl`, sum_i sum_{v in J_i} KL(p_v || p'_v) / sum_i |J_i|.
     """
     total = torch.zeros((), dtype=torch.float64)
     count = 0
     for graph, h, h_masked in zip(graphs, plain, masked, strict=True):
         for node in graph.masked if rows == "masked" else range(graph.num_nodes):
-            total = total + (
-                _kl(h[node], h_masked[node]) if kl else _squared_norm(h[node] - h_masked[node])
-            )
+            a, b = h[node], h_masked[node]
+            total = total + (_kl(a, b) if kl else _squared_norm(a - b))
             count += 1
     if count == 0:
         return total
@@ -303,9 +304,7 @@ def _node_invariance(
 
 
 def _graph_embedding(layers: list[Tensor], readout: str) -> Tensor:
-    """z = R(H) of one graph: every layer's output pooled over the nodes, layers concatenated
-    (appendix C).
-    """
+    """The pooled and concatenated layers of one graph, z = R(H) (appendix C)."""
     pooled = []
     for h in layers:
         total = sum(h[node] for node in range(len(h)))
@@ -328,10 +327,10 @@ def _graph_invariance(
         z_masked = _graph_embedding([layer[index] for layer in masked], readout)
         total = total + _squared_norm(z - z_masked)
         columns = len(z)
-    count = (
-        sum(len(graph.masked) for graph in graphs) if reduction == "sum" else len(graphs) * columns
-    )
-    return _root(total / max(count, 1))  # nothing masked: the numerator is 0 as well
+    masked_nodes = sum(len(graph.masked) for graph in graphs)
+    count = masked_nodes if reduction == "sum" else len(graphs) * columns
+    # Without masked nodes the numerator is 0 as well.
+    return _root(total / max(count, 1))
 
 
 def loss(
@@ -348,12 +347,12 @@ def loss(
     reduction: Literal["sum", "mean"] = "sum",
     relu_output: bool = False,
 ) -> RefLoss:
-    """The loss of Algorithm 1 (level "node") or Algorithm 2 ("graph"), and the other objectives of
-    appendix E and section 3.1.
+    """The loss of Algorithm 1 (level "node") or Algorithm 2 ("graph").
 
-    `reduction` "sum" is the paper; "mean" averages over features, nodes and graphs as the authors'
-    scripts do. The decoder reads the last layer. The `-output` objectives and `denoise` decode the
-    whole masked view, with its own statistics, then take rows.
+    Other objectives are those of appendix E and section 3.1. `reduction` "sum" is the paper; "mean"
+    averages over features, nodes and graphs as the authors' scripts do. The decoder's input is the
+    last layer. The `-output` objectives and `denoise` decode the whole masked view, with its own
+    statistics, then select rows.
     """
     if level == "graph" and objective in ("mse-embed", "ce-embed") and invariance_on == "all":
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What holds for the tree as a whole."""
+"""Rules for the package as a whole: imports, file sizes, docstrings, public names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STAGES = [
 
 
 def stage(module: str) -> int:
-    """The place of a module in the flow; a module may have a place apart from its package's."""
+    """The stage of a module in the flow; a module may have another stage than its package."""
     parts = module.split(".")[1:]
     for name in (".".join(parts[:2]), ".".join(parts[:1])):
         found = [i for i, names in enumerate(STAGES) if name in names]
@@ -47,15 +47,15 @@ def stage(module: str) -> int:
 
 def imports(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
-    found = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
-    found |= {alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names}
-    from_package = [
-        f"graphlatent.{alias.name}"
-        for n in ast.walk(tree)
-        if isinstance(n, ast.ImportFrom) and n.module == "graphlatent"
-        for alias in n.names
-    ]
-    return (found - {"graphlatent"} if from_package else found) | set(from_package)
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module == "graphlatent":
+            found |= {f"graphlatent.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
 
 
 def module_of(path: Path) -> str:
@@ -67,25 +67,25 @@ def module_of(path: Path) -> str:
 )
 def test_imports_point_backwards_along_the_flow(path):
     own = stage(module_of(path))
-    ahead = [m for m in imports(path) if m.startswith("graphlatent") and stage(m) > own]
-    assert not ahead
+    later = [m for m in imports(path) if m.startswith("graphlatent") and stage(m) > own]
+    assert not later
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
-def test_files_stay_small_and_have_a_docstring(path):
+def test_files_have_at_most_400_lines_and_a_docstring(path):
     text = path.read_text()
     assert text.count("\n") <= 400
     assert ast.get_docstring(ast.parse(text))
 
 
-def test_everything_public_is_tested():
+def test_every_public_name_occurs_in_a_test():
     tests = "\n".join(
         p.read_text() for p in Path(__file__).parent.rglob("test_*.py") if p != Path(__file__)
     )
     assert [name for name in graphlatent.__all__ if name not in tests] == []
 
 
-def test_everything_public_is_there_and_documented():
+def test_every_public_name_exists_and_has_a_docstring():
     for name in graphlatent.__all__:
         value = getattr(graphlatent, name)
         assert isinstance(value, str) or value.__doc__
@@ -95,7 +95,8 @@ def test_import_and_training_need_no_optional_package(tmp_path):
     code = """
 import sys
 for name in ("networkx",):
-    sys.modules[name] = None  # importing it fails
+    # Importing it then fails.
+    sys.modules[name] = None
 import numpy as np, graphlatent
 edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
 print(graphlatent.NodeLaGraph(epochs=2, hidden_dim=4).fit_transform((edges, np.eye(3))).shape)

@@ -1,4 +1,4 @@
-"""What only a GPU can show: captured steps, precision, and the same training there as here."""
+"""Tests that need a GPU: captured steps, precision, peak memory."""
 
 from __future__ import annotations
 
@@ -27,12 +27,10 @@ def node_graph(kind: str):
 
 
 def curve(graph, cls=NodeLaGraph, **values):
-    form = "dense" if isinstance(graph.x, torch.Tensor) else "sparse"  # as it comes
-    return np.array(
-        cls(**{"hidden_dim": 32, "epochs": 45, "device": "cuda", "features": form, **values})
-        .fit(graph)
-        .history_.loss
-    )
+    # Features are not converted.
+    form = "dense" if isinstance(graph.x, torch.Tensor) else "sparse"
+    defaults = {"hidden_dim": 32, "epochs": 45, "device": "cuda", "features": form}
+    return np.array(cls(**{**defaults, **values}).fit(graph).history_.loss)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "weighted", "directed"])
@@ -41,13 +39,14 @@ def curve(graph, cls=NodeLaGraph, **values):
     [{}, {"encoder": "gin", "num_layers": 3}, {"objective": "mse-output", "decoder_layers": 2}],
     ids=str,
 )
-def test_fast_and_general_draw_and_learn_the_same(kind, values):
+def test_both_engines_give_the_same_loss_curve(kind, values):
     graph = node_graph(kind)
     fast, general = (
         curve(graph, precision="fp32", engine=engine, **values)[:20]
         for engine in ("auto", "general")
     )
-    np.testing.assert_allclose(fast, general, rtol=2e-3)  # rounding grows with the steps
+    # Rounding errors grow with the number of steps.
+    np.testing.assert_allclose(fast, general, rtol=2e-3)
 
 
 def run(capture: bool, monkeypatch, graph, **values):
@@ -72,7 +71,7 @@ def run(capture: bool, monkeypatch, graph, **values):
     ids=str,
 )
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_captured_steps_are_the_same_steps(kind, values, monkeypatch):
+def test_captured_steps_give_the_same_loss_curve(kind, values, monkeypatch):
     captured, plain = (
         run(capture, monkeypatch, node_graph(kind), **values) for capture in (True, False)
     )
@@ -81,7 +80,7 @@ def test_captured_steps_are_the_same_steps(kind, values, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "weighted"])
 @pytest.mark.parametrize("cls", [NodeDGI, NodeBGRL])
-def test_captured_steps_of_other_methods_are_the_same_steps(cls, kind, monkeypatch):
+def test_captured_steps_of_other_methods_give_the_same_loss_curve(cls, kind, monkeypatch):
     values = {"cls": cls, "precision": "fp32", "patience": None}
     captured, plain = (
         run(capture, monkeypatch, node_graph(kind), **values) for capture in (True, False)
@@ -92,10 +91,13 @@ def test_captured_steps_of_other_methods_are_the_same_steps(cls, kind, monkeypat
 @pytest.mark.parametrize("cls", [NodeDGI, NodeBGRL])
 def test_steps_of_other_methods_are_captured(cls, monkeypatch):
     replays = []
-    original = stepper._Captured.__call__
-    monkeypatch.setattr(
-        stepper._Captured, "__call__", lambda self, i: (replays.append(1), original(self, i))[1]
-    )
+    original = stepper._CapturedStep.__call__
+
+    def spy(self, index):
+        replays.append(1)
+        return original(self, index)
+
+    monkeypatch.setattr(stepper._CapturedStep, "__call__", spy)
     curve(node_graph("sparse"), cls, epochs=10, patience=None)
     assert len(replays) == 8
 
@@ -103,16 +105,15 @@ def test_steps_of_other_methods_are_captured(cls, monkeypatch):
 @pytest.mark.parametrize(
     "values", [{}, {"decoder_layers": 1, "readout": "mean"}, {"encoder": "gcn"}], ids=str
 )
-def test_captured_mini_batches_are_the_same(values, monkeypatch):
+def test_captured_mini_batches_give_the_same_loss_curve(values, monkeypatch):
     graph = random_graph([5, 4, 3, 6, 2, 7, 4, 3, 5, 6, 1], one_hot=True)
     values = {"batch_size": 4, "precision": "fp32", **values}
     captured, plain = (
         run(capture, monkeypatch, graph, cls=GraphLaGraph, **values)[:10]
         for capture in (True, False)
     )
-    np.testing.assert_allclose(
-        captured, plain, rtol=1e-3
-    )  # pooling adds in any order on a GPU, and training amplifies it: the first epochs
+    # The first epochs only: pooling on a GPU adds in no fixed order, which training amplifies.
+    np.testing.assert_allclose(captured, plain, rtol=1e-3)
 
 
 @pytest.mark.parametrize("objective", ["mse-output", "ce-embed", "ce-output", "denoise"])
@@ -122,33 +123,32 @@ def test_every_objective_in_bf16(cls, objective):
     assert np.isfinite(curve(graph, cls, precision="bf16", objective=objective, epochs=5)).all()
 
 
-def test_captured_steps_change_to_blocks_and_go_on():
+def test_captured_steps_can_change_to_blocks():
     graph = dataclasses.replace(random_graph([30]), x=torch.ones(30, 3))
     for features in (graph, as_sparse(graph)):
         loss = curve(features, hidden_dim=8, epochs=300, lr=0.03, alpha=0.1)
         assert np.isfinite(loss).all() and loss[-1] < 0.1 * loss[0]
 
 
-@pytest.mark.parametrize(("precision", "close"), [("tf32", 0.01), ("bf16", 0.05)])
-def test_lower_precision_learns_nearly_the_same(precision, close):
+@pytest.mark.parametrize(("precision", "rtol"), [("tf32", 0.01), ("bf16", 0.05)])
+def test_lower_precision_gives_nearly_the_same_loss_curve(precision, rtol):
     graph = node_graph("dense")
-    np.testing.assert_allclose(
-        curve(graph, precision=precision), curve(graph, precision="fp32"), rtol=close
-    )
+    exact = curve(graph, precision="fp32")
+    np.testing.assert_allclose(curve(graph, precision=precision), exact, rtol=rtol)
 
 
-def test_resumed_on_a_gpu(tmp_path):
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     from graphlatent.errors import TrainingInterrupted
     from graphlatent.io.runfolder import RunFolder
     from graphlatent.training.loop import Hooks
 
     graph, values = node_graph("dense"), {"hidden_dim": 32, "epochs": 60, "device": "cuda"}
     whole = NodeLaGraph(**values).fit(graph)
-    run, asked = RunFolder(tmp_path / "run"), []
+    run, steps = RunFolder(tmp_path / "run"), []
 
     def stop() -> bool:
-        asked.append(1)
-        return len(asked) == 33
+        steps.append(1)
+        return len(steps) == 33
 
     with pytest.raises(TrainingInterrupted):
         NodeLaGraph(**values).fit(
@@ -168,7 +168,7 @@ def test_resumed_on_a_gpu(tmp_path):
     [{}, {"decoder_layers": 1, "readout": "mean"}, {"encoder": "gcn"}, {"decoder": "gnn"}],
     ids=str,
 )
-def test_graph_level(sparse, values):
+def test_graph_level_training_lowers_the_loss(sparse, values):
     graph = random_graph([5, 4, 3, 6, 2, 7, 4, 3, 5, 6, 1], one_hot=True)
     graph = as_sparse(graph) if sparse else graph
     loss = curve(graph, GraphLaGraph, batch_size=4, **values)
@@ -177,19 +177,21 @@ def test_graph_level(sparse, values):
 
 
 class TestPeakMemory:
-    def test_only_what_is_held_in_between_and_beyond_what_was_there(self):
+    def test_only_memory_allocated_in_with_blocks_is_measured(self):
         device = torch.device("cuda")
-        there = torch.zeros(2**20, device=device)  # 4 MiB
+        # 4 MiB
+        before = torch.zeros(2**20, device=device)
         memory = PeakMemory(device)
         with memory:
-            held = torch.zeros(2**21, device=device)  # 8 MiB
+            # 8 MiB
+            inside = torch.zeros(2**21, device=device)
         larger = torch.zeros(2**23, device=device)
         del larger
         with memory:
             pass
-        assert memory.peak == 2**23 and there.numel() + held.numel() > 0
+        assert memory.peak == 2**23 and before.numel() + inside.numel() > 0
 
-    def test_fewer_nodes_a_step_need_less(self):
+    def test_fewer_nodes_per_step_need_less_memory(self):
         graph = latent_graph(num_nodes=20_000, feature_dim=64).graph
         peaks = []
         for nodes in (500, 10_000):

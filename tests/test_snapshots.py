@@ -1,4 +1,4 @@
-"""`snapshots`: one training, looked at after several epochs, gives what separate trainings give."""
+"""`snapshots` of one run equal the results of separate runs with fewer epochs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SIZES = [5, 4, 3, 6, 2, 7, 4, 3]
 SMALL = {"hidden_dim": 8, "epochs": 6, "device": "cpu", "random_state": 3}
 CASES = {
     "node": NodeLaGraph(**SMALL),
-    "node, steps of some nodes": NodeLaGraph(
+    "node, batches of nodes": NodeLaGraph(
         **SMALL, batching="nodes", nodes_per_step=9, steps_per_epoch=2
     ),
     "node, released preset": NodeLaGraph(**SMALL, preset="released", concat_input=True),
     "graph": GraphLaGraph(**SMALL, num_layers=2, batch_size=3),
-    "graph, plain way": GraphLaGraph(**SMALL, num_layers=2, batch_size=3, engine="general"),
+    "graph, general engine": GraphLaGraph(**SMALL, num_layers=2, batch_size=3, engine="general"),
 }
 
 
@@ -30,7 +30,7 @@ def fails(message: str):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_is_fit_with_so_many_epochs(case):
+def test_each_snapshot_equals_fit_with_that_number_of_epochs(case):
     estimator, data = CASES[case], random_graph(SIZES)
     found = dict(estimator.snapshots(data, epochs=[0, 1, 2, 6]))
     assert list(found) == [0, 1, 2, 6]
@@ -39,14 +39,12 @@ def test_each_is_fit_with_so_many_epochs(case):
         assert type(then) is type(estimator) and then.get_params() == estimator.get_params()
         np.testing.assert_array_equal(then.transform(data), alone.transform(data))
         assert len(then.history_) == epoch and then.history_ == alone.history_
-        assert (then.embedding_dim_, then.n_features_in_) == (
-            alone.embedding_dim_,
-            alone.n_features_in_,
-        )
+        assert then.embedding_dim_ == alone.embedding_dim_
+        assert then.n_features_in_ == alone.n_features_in_
     assert not np.array_equal(found[1].transform(data), found[2].transform(data))
 
 
-def test_the_way_there_does_not_matter():
+def test_a_snapshot_does_not_depend_on_earlier_ones():
     data = as_sparse(random_graph([30], one_hot=True))
     (_, once), *_ = CASES["node"].snapshots(data, epochs=[5])
     *_, (_, stepwise) = CASES["node"].snapshots(data, epochs=[1, 2, 3, 4, 5])
@@ -67,7 +65,7 @@ def test_later_training_changes_neither_the_estimator_nor_earlier_snapshots(case
     assert vars(estimator) == before and not hasattr(estimator, "model_")
 
 
-def test_a_snapshot_is_a_fitted_estimator_of_its_own(tmp_path):
+def test_a_snapshot_is_an_independent_fitted_estimator(tmp_path):
     data = random_graph([12])
     (_, first), (_, second) = CASES["node"].snapshots(data, epochs=[1, 2])
     loaded = NodeLaGraph.load(first.save(tmp_path / "model"))
@@ -87,7 +85,7 @@ def test_new_graphs_can_be_embedded():
         then.transform(random_graph([4], num_features=5))
 
 
-def test_with_a_schedule_the_rate_follows_the_estimators_own_epochs():
+def test_a_schedule_is_that_of_the_whole_run():
     data = random_graph([12])
     estimator = NodeLaGraph(**SMALL, schedule="cosine")
     found = dict(estimator.snapshots(data, epochs=[3, 6]))
@@ -111,7 +109,7 @@ def test_patience_stops_as_in_fit():
     "epochs", [[], [2, 1], [1, 1], [-1, 2], [7], [0, 7], [1.5], [True, 2], ["1"], (6.0,)]
 )
 @pytest.mark.parametrize("case", ["node", "graph"])
-def test_epochs_that_are_none(case, epochs):
+def test_invalid_epochs_are_rejected(case, epochs):
     owner = type(CASES[case]).__name__
     message = (
         f"The 'epochs' parameter of {owner}.snapshots must be ascending ints from 0 to the"
@@ -121,7 +119,7 @@ def test_epochs_that_are_none(case, epochs):
         next(CASES[case].snapshots(random_graph(SIZES), epochs=epochs))
 
 
-def test_numpy_epochs_are_epochs():
+def test_epochs_can_be_a_numpy_array():
     found = dict(CASES["node"].snapshots(random_graph([6]), epochs=np.array([1, 3])))
     assert [len(then.history_) for then in found.values()] == [1, 3]
 

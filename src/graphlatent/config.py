@@ -1,12 +1,12 @@
-"""The settings that every method shares, and how settings are declared, checked and described.
+"""The settings that all methods share, and the declaration and checking of settings.
 
-A setting is declared once: name, type, allowed values, default, meaning. The estimators inherit
-these dataclasses, so a setting is at the same time a constructor argument, a key of a TOML file and
-a key of the command line's `--set`. A method adds its own settings in a dataclass of its own (see
-`methods/lagraph/settings.py`). Where None is allowed it may mean "what the preset says"; `resolve`
-fills those in and checks everything. The classes are not frozen because scikit-learn's
-`set_params` assigns to them; the rest of the package only ever sees the checked copy that
-`resolve` returns, and never changes it.
+A setting is declared once: name, type, allowed values, default, description. Estimators inherit
+these dataclasses, so a setting is a constructor argument, a key of a TOML file and a key of the
+command line's `--set` at the same time. A method adds its settings in a dataclass of its own (see
+`methods/lagraph/settings.py`). None, where it is allowed, may mean the preset's value; `resolve`
+fills it in and checks all settings. The classes are not frozen because scikit-learn's `set_params`
+assigns to them; the rest of the package uses the checked copy that `resolve` returns, and never
+changes it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import dataclasses
 import difflib
 import math
 import numbers
-import types
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from types import UnionType
 from typing import (
     Annotated,
     Any,
@@ -39,7 +40,7 @@ Level: TypeAlias = Literal["node", "graph"]
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`; `open_low` leaves `low` itself out."""
+    """The numbers from `low` to `high`; with `open_low`, without `low` itself."""
 
     low: float
     high: float = math.inf
@@ -56,7 +57,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Doc:
-    """What a setting means, in one line."""
+    """The description of a setting, in one line."""
 
     text: str
 
@@ -87,20 +88,18 @@ Patience: TypeAlias = Annotated[
     Range(1),
     Doc("stop after this many epochs without a better training loss; None: never"),
 ]
-
-
 RowNormalize: TypeAlias = Annotated[
     bool, Doc("divide the features of each node by the sum of their absolute values")
 ]
 Float32Precision: TypeAlias = Annotated[
     Literal["fp32", "tf32"], Doc("products on a GPU: full float32, or TF32; on a CPU always fp32")
 ]
-"""For methods that do not compute in bfloat16."""
+"""The precision setting of methods that do not support bfloat16."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Settings:
-    """What every method and both levels share: encoder, training, features, device."""
+    """Settings of all methods at both levels: encoder, training, features, device."""
 
     encoder: Encoder
     hidden_dim: HiddenDim
@@ -143,16 +142,16 @@ class Settings:
     progress: Annotated[bool, Doc("show a progress bar (in a terminal)")] = False
 
     def preset_values(self) -> Mapping[str, Any]:
-        """The values that stand for None in this object's settings; none by default."""
+        """The values that replace None in the settings; none by default."""
         return {}
 
     def check_together(self, owner: str) -> None:
-        """Raise a `ConfigError` where settings contradict each other; none do by default."""
+        """Raise a `ConfigError` where settings contradict each other; does nothing by default."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NodeSettings(Settings):
-    """What every method that embeds nodes has besides."""
+    """Settings of all methods that embed nodes."""
 
     encoder: Encoder = "gcn"
     batching: Annotated[
@@ -168,7 +167,7 @@ class NodeSettings(Settings):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GraphSettings(Settings):
-    """What every method that embeds whole graphs has besides."""
+    """Settings of all methods that embed whole graphs."""
 
     encoder: Encoder = "gin"
     batch_size: Annotated[int, Range(1), Doc("graphs in a mini-batch")] = 128
@@ -180,14 +179,21 @@ class GraphSettings(Settings):
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
-def field_hints(cls: type[Settings]) -> dict[str, Any]:
+def field_hints(cls: type[Settings]) -> Mapping[str, Any]:
     """The annotated type of each setting of `cls`, in order."""
+    hashable: Any = cls
+    return _field_hints(hashable)
+
+
+@cache
+def _field_hints(cls: type[Any]) -> Mapping[str, Any]:
+    # Evaluating annotations takes a millisecond, and every check of settings needs them
     hints = get_type_hints(cls, include_extras=True)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+    return types.MappingProxyType({f.name: hints[f.name] for f in dataclasses.fields(cls)})
 
 
 def describe(cls: type[Settings]) -> list[tuple[str, str, object, str]]:
-    """(name, allowed values, default, meaning) of every setting, for help pages."""
+    """(name, allowed values, default, description) of every setting, for help pages."""
     rows = []
     for field in dataclasses.fields(cls):
         hint = field_hints(cls)[field.name]
@@ -200,7 +206,7 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
     """A checked copy of `settings` with the preset's values filled in.
 
     Raises:
-        ConfigError: naming the setting, what is allowed and what came.
+        ConfigError: where a value is not allowed; names the setting, its range and the value.
     """
     cls = type(settings)
     for name, hint in field_hints(cls).items():
@@ -214,20 +220,23 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
 
 
 def from_mapping(cls: type[AnySettings], values: Mapping[str, Any], *, where: str) -> AnySettings:
-    """Settings out of a mapping, such as a TOML file; unknown keys are errors that name the nearest
-    known key.
+    """Settings from a mapping, such as the content of a TOML file.
+
+    Raises:
+        ConfigError: where a key is unknown; names the closest known one.
     """
     known = [f.name for f in dataclasses.fields(cls)]
     for key in values:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = (
-                f" Did you mean '{near[0]}'?"
-                if near
-                else f" Known settings: {', '.join(sorted(known))}."
-            )
-            raise ConfigError(f"Unknown setting '{key}' in {where}.{hint}")
+            raise _unknown_setting(key, known, where)
     return cls(**values)
+
+
+def _unknown_setting(key: str, known: list[str], where: str) -> ConfigError:
+    close = difflib.get_close_matches(key, known, n=1)
+    listed = f"Known settings: {', '.join(sorted(known))}."
+    hint = f"Did you mean '{close[0]}'?" if close else listed
+    return ConfigError(f"Unknown setting '{key}' in {where}. {hint}")
 
 
 def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
@@ -240,18 +249,15 @@ def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
         )
     hints = field_hints(cls)
     if key not in hints:
-        from_mapping(cls, {key: text}, where="--set")  # raises, with the nearest known name
-    kinds = _kinds(hints[key])
-    if (
-        text.lower() in ("none", "null")
-        and type(None) in kinds
-        and not any("none" in get_args(k) for k in kinds)
-    ):
+        raise _unknown_setting(key, list(hints), "--set")
+    types = _union_members(hints[key])
+    nullable = type(None) in types and not any("none" in get_args(t) for t in types)
+    if nullable and text.lower() in ("none", "null"):
         return key, None
-    if bool in kinds and text.lower() in ("true", "false"):
+    if bool in types and text.lower() in ("true", "false"):
         return key, text.lower() == "true"
     for number in (int, float):
-        if number in kinds:
+        if number in types:
             try:
                 return key, number(text)
             except ValueError:
@@ -260,10 +266,10 @@ def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
 
 
 def to_mapping(settings: Settings) -> dict[str, Any]:
-    """Every setting that is not None, as plain values, for a file; a custom encoder is written as
-    its class name.
+    """Every setting that is not None, as values that can be written to a file.
 
-    `progress` is left out: it says what the screen shows, not what is computed.
+    A custom encoder is represented by its class name. `progress` is left out, since it does not
+    affect the result.
     """
     values = {
         f.name: getattr(settings, f.name)
@@ -276,54 +282,55 @@ def to_mapping(settings: Settings) -> dict[str, Any]:
 
 
 def _plain_numbers(settings: Settings) -> dict[str, Any]:
-    """Checked numbers of any type (NumPy's, fractions) as Python's own, so that they can be written
-    and read back.
-    """
+    """Checked numbers of any type, such as NumPy's, converted to int and float for writing."""
     plain: dict[str, Any] = {}
     for name, hint in field_hints(type(settings)).items():
-        value, kinds = getattr(settings, name), _kinds(hint)
-        if value is not None and (int in kinds or float in kinds):
-            plain[name] = int(value) if int in kinds else float(value)
+        value, types = getattr(settings, name), _union_members(hint)
+        if value is not None and (int in types or float in types):
+            plain[name] = int(value) if int in types else float(value)
     return plain
 
 
-def _kinds(hint: Any) -> tuple[Any, ...]:
+def _union_members(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of an annotated union type, or the one type of another hint."""
     inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    return get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
+    return get_args(inner) if get_origin(inner) in (Union, UnionType) else (inner,)
 
 
 def _fits(value: Any, hint: Any) -> bool:
     limits = [m for m in hint.__metadata__ if isinstance(m, Range)]
-    for kind in _kinds(hint):
-        if get_origin(kind) is Literal:
-            if isinstance(value, str) and value in get_args(kind):
+    for member in _union_members(hint):
+        if get_origin(member) is Literal:
+            if isinstance(value, str) and value in get_args(member):
                 return True
-        elif kind in (int, float):
-            number = isinstance(
-                value, numbers.Real if kind is float else numbers.Integral
-            ) and not isinstance(value, bool)
+        elif member in (int, float):
+            abstract = numbers.Real if member is float else numbers.Integral
+            number = isinstance(value, abstract) and not isinstance(value, bool)
             if number and all(value in limit for limit in limits):
                 return True
-        elif isinstance(value, kind):
+        elif isinstance(value, member):
             return True
     return False
+
+
+_TYPE_NAMES: Mapping[Any, str] = {
+    int: "an int",
+    float: "a float",
+    bool: "True or False",
+    str: "a string",
+    nn.Module: "a torch.nn.Module",
+}
 
 
 def _allowed(hint: Any) -> str:
     limits = " ".join(str(m) for m in hint.__metadata__ if isinstance(m, Range))
     words = []
-    for kind in _kinds(hint):
-        if get_origin(kind) is Literal:
-            words += [repr(v) for v in get_args(kind)]
-        elif kind is type(None):
+    for member in _union_members(hint):
+        if get_origin(member) is Literal:
+            words += [repr(v) for v in get_args(member)]
+        elif member is type(None):
             words.append("None")
         else:
-            name = {
-                int: "an int",
-                float: "a float",
-                bool: "True or False",
-                str: "a string",
-                nn.Module: "a torch.nn.Module",
-            }[kind]
-            words.append(f"{name} {limits}".strip() if kind in (int, float) else name)
+            name = _TYPE_NAMES[member]
+            words.append(f"{name} {limits}".strip() if member in (int, float) else name)
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]

@@ -1,4 +1,4 @@
-"""From a trained model and a graph to embeddings that keep the user's ids."""
+"""Embeddings of graphs by a trained model, with the user's ids."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from graphlatent.data.batches import Batch
+from graphlatent.data.graph import GraphData
 from graphlatent.errors import OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
 from graphlatent.methods.base import Method
@@ -26,14 +27,13 @@ SUFFIXES = (".parquet", ".npz", ".csv")
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """One row per node or graph.
+    """Embeddings, one row per node or graph.
 
     Args:
         values: float32 [M, D].
-        ids: the user's name of each row [M].
-        id_name: what the rows are, 'id' for nodes or 'graph' for graphs.
-        graphs: the graph each node is of [M], where nodes of several graphs were embedded; else
-            None.
+        ids: the user's id of each row [M].
+        id_name: name of the id column, 'id' for nodes or 'graph' for graphs.
+        graphs: graph of each node [M], where nodes of several graphs were embedded; else None.
     """
 
     values: np.ndarray[Any, np.dtype[np.float32]]
@@ -43,22 +43,23 @@ class Embeddings:
 
     @property
     def names(self) -> list[str]:
-        """Column names of the values: e0, e1, ..."""
+        """The column names of the values: e0, e1 and so on."""
         return [f"e{i}" for i in range(self.values.shape[1])]
 
     def to_arrow(self) -> pa.Table:
-        """A `pyarrow.Table` with the ids first and one float column per dimension (ids of mixed
-        kinds as text).
+        """A `pyarrow.Table` with the ids first and one float column per dimension.
+
+        Ids of mixed types become text.
         """
-        columns = {} if self.graphs is None else {"graph": pa.array(_plain(self.graphs).tolist())}
-        columns[self.id_name] = pa.array(_plain(self.ids).tolist())
+        columns = {}
+        if self.graphs is not None:
+            columns["graph"] = pa.array(_storable(self.graphs).tolist())
+        columns[self.id_name] = pa.array(_storable(self.ids).tolist())
         columns |= {name: pa.array(self.values[:, i]) for i, name in enumerate(self.names)}
         return pa.table(columns)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A `pandas.DataFrame` indexed by the ids (and before them by the graph, where there are
-        several).
-        """
+        """A `pandas.DataFrame` indexed by id, or by (graph, id) for nodes of several graphs."""
         index: pd.Index[Any] = pd.Index(self.ids, name=self.id_name, tupleize_cols=False)
         if self.graphs is not None:
             index = pd.MultiIndex.from_arrays([self.graphs, index], names=["graph", self.id_name])
@@ -68,7 +69,7 @@ class Embeddings:
         """Write a `.parquet`, `.npz` (arrays 'ids' and 'embeddings') or `.csv` file, atomically.
 
         Raises:
-            OutputError: where the suffix is another one, the file exists, or it cannot be written.
+            OutputError: where the suffix is unknown, the file exists, or it cannot be written.
         """
         path = Path(path)
         check_embedding_path(path, overwrite=overwrite)
@@ -84,9 +85,9 @@ class Embeddings:
         pyarrow.parquet.write_table(self.to_arrow(), path)
 
     def _write_npz(self, path: Path) -> None:
-        arrays = {"ids": _plain(self.ids), "embeddings": self.values}
+        arrays = {"ids": _storable(self.ids), "embeddings": self.values}
         if self.graphs is not None:
-            arrays["graphs"] = _plain(self.graphs)
+            arrays["graphs"] = _storable(self.graphs)
         with path.open("wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
@@ -94,34 +95,50 @@ class Embeddings:
         pyarrow.csv.write_csv(self.to_arrow(), path)
 
 
-def _plain(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Ids as files can hold them: numbers or text; anything else, such as tuples or a mixture, as
-    the text that Python shows.
-    """
+def _storable(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Ids as numbers or text; others, such as tuples or mixed types, by their `repr`."""
     if ids.dtype != object:
         return ids
-    kinds = {type(value) for value in ids}
-    if kinds == {str}:
+    types = {type(value) for value in ids}
+    if types == {str}:
         return ids.astype(str)
-    if kinds <= {int, np.int64}:
+    if types <= {int, np.int64}:
         return ids.astype(np.int64)
     return np.array([repr(value) for value in ids])
 
 
 def check_embedding_path(path: Path, *, overwrite: bool) -> None:
-    """Raise an `OutputError` where embeddings cannot be saved under `path`: better before the work
-    than after.
+    """Raise an `OutputError` where embeddings cannot be saved under `path`.
+
+    For use before a long computation.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise OutputError(f"Embeddings are written as {', '.join(SUFFIXES)}. Got '{path.name}'.")
     refuse_unwritable(path, overwrite=overwrite)
 
 
+def node_embeddings(values: np.ndarray[Any, np.dtype[np.float32]], graph: GraphData) -> Embeddings:
+    """The rows `values` [N, D] of the nodes of `graph`, with their ids."""
+    ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
+    if graph.num_graphs == 1:
+        return Embeddings(values, ids)
+    return Embeddings(values, ids, graphs=_graph_ids(graph)[graph.graph_of_node.numpy()])
+
+
+def graph_embeddings(values: np.ndarray[Any, np.dtype[np.float32]], graph: GraphData) -> Embeddings:
+    """The rows `values` [B, D] of the graphs in `graph`, with their ids."""
+    return Embeddings(values, _graph_ids(graph), id_name="graph")
+
+
+def _graph_ids(graph: GraphData) -> np.ndarray[Any, Any]:
+    return np.arange(graph.num_graphs) if graph.graph_ids is None else graph.graph_ids
+
+
 @torch.no_grad()
 def node_rows(
     method: Method[Any], model: nn.Module, batch: Batch, *, concat_input: bool = False
 ) -> Tensor:
-    """The last layer's row of every node, [N, H]; with `concat_input` [N, H + F]."""
+    """The last layer's output for every node, [N, H]; with `concat_input`, [N, H + F]."""
     model.eval()
     hidden = method.encode(model, batch)[-1]
     return torch.cat([hidden, to_dense(batch.x)], dim=1) if concat_input else hidden

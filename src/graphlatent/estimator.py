@@ -1,8 +1,9 @@
-"""The estimators that every method shares: fit, transform, embed, save, load.
+"""The base classes of the estimators of all methods: fit, transform, embed, save, load.
 
-scikit-learn's conventions hold: the constructor only stores; `fit` checks, works and returns self;
-what was learnt ends in `_`. A method's own estimator class inherits its settings and one of
-`NodeEstimator` and `GraphEstimator`, and names its method (see methods/lagraph/estimators.py).
+They follow scikit-learn's conventions: the constructor only stores its arguments, `fit` checks
+them, trains and returns self, and learnt attributes end in `_`. The estimator class of a method
+inherits the method's settings and `NodeEstimator` or `GraphEstimator`, and names the method (see
+methods/lagraph/estimators.py).
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import copy
 import dataclasses
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -27,7 +29,13 @@ from graphlatent.data.batches import Batch, full_batch
 from graphlatent.data.features import FeatureSpec, encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.read import read_graphs, refuse_features_as_y
-from graphlatent.embedding import Embeddings, node_rows, pooled_rows
+from graphlatent.embedding import (
+    Embeddings,
+    graph_embeddings,
+    node_embeddings,
+    node_rows,
+    pooled_rows,
+)
 from graphlatent.errors import (
     ConfigError,
     GraphLatentWarning,
@@ -45,6 +53,7 @@ from graphlatent.ops.devices import pick_device
 from graphlatent.ops.sparse import row_normalized
 from graphlatent.training.loop import Hooks, Training, seeded
 from graphlatent.training.progress import training_bar
+from graphlatent.training.resume import begin_or_resume
 from graphlatent.training.setup import set_up
 
 Self = TypeVar("Self", bound="Estimator")
@@ -52,11 +61,17 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What the estimators of all methods share.
+    """Base of all estimators.
 
-    Learnt: `model_`, `method_`, `features_`, `history_`, `embedding_dim_`, `n_features_in_`,
-    `settings_`, the settings it was fitted with (changing a parameter after `fit` has no effect
-    before the next `fit`), and `peak_memory_`, the bytes that training held on a GPU at most.
+    Attributes:
+        model_: the trained model.
+        method_: the method with its settings.
+        features_: encoding of the features, fixed at fit time.
+        history_: loss and terms per epoch.
+        embedding_dim_: width of the embeddings.
+        peak_memory_: peak of GPU memory in training, in bytes; None on a CPU.
+        n_features_in_: width of the encoded features.
+        settings_: the settings of the last `fit`, which later changes of parameters do not affect.
     """
 
     level: ClassVar[Level]
@@ -84,10 +99,10 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
 
         Args:
             X: one graph or several, in any form that `graphlatent.read_graphs` takes.
-            y: ignored; accepted so that the estimator fits into a scikit-learn pipeline. Features
-                go into `X`, as in `fit((adjacency, x))`.
-            run: a run folder, or its path, to keep a resumable state and the trained model in. One
-                that holds an unfinished run of the same settings and input is resumed.
+            y: ignored; present for scikit-learn pipelines. Features are part of `X`, as in
+                `fit((adjacency, x))`.
+            run: a run folder, or its path, for checkpoints and the trained model. An unfinished
+                run of the same settings and input in it is resumed.
             hooks: callbacks for progress, saving and stopping; `graphlatent train` uses them.
 
         Returns:
@@ -99,54 +114,58 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         graph, spec = self._prepare(X, settings)
         training, everything = self._set_up(graph, settings)
         if run is not None:
-            self._begin_or_resume(run, training, spec, graph)
+            config = self._config(training.settings)
+            begin_or_resume(run, training, config=config, features=spec, graph=graph)
         with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
             training.run(active)
-        self._take_over(training.model, training, everything, spec)
+        self._set_fitted(training.model, training, everything, spec)
         if run is not None:
             run.finish(self.model_.state_dict(), self.history_)
         return self
 
     def snapshots(self: Self, X: Any, *, epochs: Sequence[int]) -> Iterator[tuple[int, Self]]:
-        """Fit once, and yield the fitted estimator at several epochs.
+        """Train once and yield a fitted estimator at each of several epochs.
 
-        Each is what `fit` with that many epochs gives, except that a learning-rate schedule is that
-        of the whole run.
+        Each equals the result of `fit` with that number of epochs, except that a learning-rate
+        schedule is that of the whole run.
 
         Args:
             X: one graph or several, as for `fit`.
-            epochs: ascending, none beyond the estimator's own `epochs`; 0 is the random initial
+            epochs: ascending, at most the estimator's `epochs`; 0 is the randomly initialised
                 encoder.
 
         Yields:
             (epoch, fitted estimator).
         """
         settings = self._resolved()
-        wanted = self._checked_epochs(epochs, settings.epochs)
+        checked = self._checked_epochs(epochs, settings.epochs)
         graph, spec = self._prepare(X, settings)
         training, everything = self._set_up(graph, settings)
-        for epoch in wanted:
+        for epoch in checked:
             training.run(until=epoch)
             fitted = type(self)(**self.get_params())
-            fitted._take_over(copy.deepcopy(training.model), training, everything, spec)
+            fitted._set_fitted(copy.deepcopy(training.model), training, everything, spec)
             yield epoch, fitted
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
-        """`fit` and the embeddings of the same graphs, float32 [M, D]."""
+        """Fit on graphs and return their embeddings, float32 [M, D]."""
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit_transform")
         graph = self._read(X, self._resolved())
         return self.fit(graph, y).transform(graph)
 
     def transform(self, X: Any) -> Array:
-        """Embeddings of graphs, the fitted ones or new ones of the same kind, float32 [M, D]."""
+        """The embeddings of graphs with the same features as the fitted ones, float32 [M, D]."""
         return self.embed(X).values
 
     def embed(self, X: Any) -> Embeddings:
-        """Embeddings with their ids: `.to_pandas()`, `.to_arrow()`, `.save("file.parquet")`."""
+        """The embeddings of graphs with their ids.
+
+        They have methods `to_pandas()`, `to_arrow()` and `save("file.parquet")`.
+        """
         self._check_fitted()
         graph = self._read(X, self.settings_)
         graph = self._encoded(graph, self.features_, self.settings_)
-        return self._named(self._embed(self._batch(graph)).cpu().numpy(), graph)
+        return self._with_ids(self._embed(self._batch(graph)).cpu().numpy(), graph)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted estimator into a folder (TOML, JSON and safetensors; never pickle)."""
@@ -168,13 +187,13 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         encoder: nn.Module | None = None,
         device: str | None = None,
     ) -> Self:
-        """The fitted estimator that `save`, or a finished run, left in a folder.
+        """The fitted estimator in a folder that `save` or a finished run wrote.
 
         Args:
             folder: the folder.
-            encoder: an instance of your own encoder class, where the run was trained with one; its
-                weights are filled in.
-            device: where to put the model; None is what the settings say.
+            encoder: an instance of the custom encoder's class, where the run was trained with one;
+                its weights are replaced.
+            device: device of the model; None means that of the settings.
         """
         run = RunFolder(folder)
         weights = run.read_model()
@@ -184,7 +203,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
                 f"{run.path} holds a {config.level}-level model of the method '{config.method}',"
                 f" which {cls.__name__} is not. Load it with graphlatent.load_estimator."
             )
-        estimator = cls._from_values(config.settings, encoder, run.path)
+        values = config.settings_with(encoder, where=str(run.path))
+        estimator = from_mapping(cls, values, where=str(run.path / "config.toml"))
         settings = estimator._resolved()
         spec = FeatureSpec.from_dict(run.read_json("features.json"))
         method = cls.method(settings, level=cls.level)
@@ -193,29 +213,29 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             model.load_state_dict(weights)
         except RuntimeError as error:
             detail = " ".join(str(error).split()[:40])
-            what = f"The weights in {run.path} do not fit its config.toml: {detail}"
-            raise RunFolderError(what) from error
-        where = pick_device(device or settings.device)
-        estimator.model_ = model.to(device=where, dtype=torch.float32).eval()
+            message = f"The weights in {run.path} do not fit its config.toml: {detail}"
+            raise RunFolderError(message) from error
+        target = pick_device(device or settings.device)
+        estimator.model_ = model.to(device=target, dtype=torch.float32).eval()
         estimator.method_, estimator.settings_ = method, settings
         estimator.features_, estimator.n_features_in_ = spec, spec.width
         estimator.embedding_dim_, estimator.peak_memory_ = estimator._width(), None
         try:
             estimator.history_ = run.read_history()
         except RunFolderError as error:
-            # Embedding does not need it.
+            # Embedding does not need the history.
             warnings.warn(str(error), GraphLatentWarning, stacklevel=2)
             estimator.history_ = History.of(method.term_names)
         return estimator
 
     def set_params(self: Self, **params: Any) -> Self:
-        """Change settings by name; an unknown name is an error that names the nearest known one."""
+        """Change settings by name; an error for an unknown name suggests the closest known one."""
         from_mapping(type(self), params, where=f"{type(self).__name__}.set_params")
         super().set_params(**params)
         return self
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray[Any, Any]:
-        """Names of the embedding's columns."""
+        """The column names of the embeddings."""
         self._check_fitted()
         return np.array([f"e{i}" for i in range(self.embedding_dim_)], dtype=object)
 
@@ -227,17 +247,17 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         tags.input_tags.two_d_array = False
         return tags
 
-    # What node and graph level do differently.
+    # Defined by the node-level and graph-level subclasses.
 
     @abstractmethod
     def _embed(self, batch: Batch) -> Tensor:
         """The embeddings of a batch, [M, D]."""
 
     @abstractmethod
-    def _named(self, values: Array, graph: GraphData) -> Embeddings:
-        """The embeddings with the names of the embedded nodes or graphs."""
+    def _with_ids(self, values: Array, graph: GraphData) -> Embeddings:
+        """The embeddings with the ids of the embedded nodes or graphs."""
 
-    # Steps of the methods above.
+    # Helpers.
 
     def _resolved(self) -> Settings:
         """The checked settings of this estimator."""
@@ -249,74 +269,53 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     def _set_up(self, graph: GraphData, settings: Settings) -> tuple[Training, Callable[[], Batch]]:
         if isinstance(settings.encoder, nn.Module):
-            # Trained on a copy: fit never changes what it was given.
+            # A copy, so that fit does not change its arguments.
             settings = dataclasses.replace(settings, encoder=copy.deepcopy(settings.encoder))
         method = self.method(settings, level=self.level)
         assert graph.x is not None
         method.check_features(graph.x)
         return set_up(graph, method, device=pick_device(settings.device))
 
-    def _take_over(
+    def _set_fitted(
         self,
         model: nn.Module,
         training: Training,
         everything: Callable[[], Batch],
         spec: FeatureSpec,
     ) -> None:
-        """Keep what training gave, with batch-norm statistics of all of the training data."""
+        """Set the learnt attributes, with batch-norm statistics of all training data."""
         if has_statistics(model):
             batch = everything()
             measure_statistics(model, lambda: training.method.measure(model, batch))
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
-        # A new method object: the one that trained holds on to the training data.
+        # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)
         self.settings_, self.history_ = training.settings, copy.deepcopy(training.history)
         self.embedding_dim_, self.peak_memory_ = self._width(), training.memory.peak
 
-    @classmethod
-    def _from_values(
-        cls: type[Self], values: Mapping[str, Any], encoder: nn.Module | None, path: Path
-    ) -> Self:
-        custom = str(values.get("encoder", "")).startswith("custom:")
-        if custom and encoder is None:
-            name = str(values["encoder"]).partition(":")[2]
-            raise ConfigError(
-                f"{path} was trained with your own encoder {name}. Load it with"
-                f" encoder={name}(...)."
-            )
-        if encoder is not None and not custom:
-            raise ConfigError(
-                f"{path} was trained with encoder='{values.get('encoder')}'; leave out the"
-                " 'encoder' argument."
-            )
-        given = {**values, "encoder": encoder} if custom else values
-        return from_mapping(cls, given, where=str(path / "config.toml"))
-
     def _checked_epochs(self, epochs: Sequence[int], last: int) -> list[int]:
-        wanted: list[Any] = list(epochs)
-        whole = all(isinstance(e, Integral) and not isinstance(e, bool) for e in wanted)
-        ascending = whole and len(wanted) > 0 and wanted == sorted(set(wanted))
-        if not ascending or wanted[0] < 0 or wanted[-1] > last:
+        listed: list[Any] = list(epochs)
+        integers = all(isinstance(e, Integral) and not isinstance(e, bool) for e in listed)
+        ascending = integers and len(listed) > 0 and listed == sorted(set(listed))
+        if not ascending or listed[0] < 0 or listed[-1] > last:
             allowed = f"ascending ints from 0 to the estimator's epochs, {last}"
             owner = f"{type(self).__name__}.snapshots"
             raise bad_argument("epochs", owner=owner, allowed=allowed, got=epochs)
-        return [int(epoch) for epoch in wanted]
+        return [int(epoch) for epoch in listed]
 
     def _width(self) -> int:
-        """The embedding's width, found by embedding a graph of one node."""
+        """The width of the embeddings, found by embedding a graph of one node."""
         edges, ptr = torch.zeros(2, 0, dtype=torch.int64), torch.tensor([0, 1])
         x = torch.zeros(1, self.features_.width, dtype=torch.float32)
         return int(self._embed(self._batch(GraphData(edges, 1, ptr, x=x))).shape[1])
 
     def _batch(self, graph: GraphData) -> Batch:
         """Graphs with encoded features as one batch, on the model's device."""
-        device = next(self.model_.parameters()).device
-        return full_batch(
-            graph, prepare=lambda edges: self.method_.prepare(self.model_, edges), device=device
-        )
+        prepare = partial(self.method_.prepare, self.model_)
+        return full_batch(graph, prepare=prepare, device=next(self.model_.parameters()).device)
 
     def _read_batch(self, X: Any) -> Batch:
-        """Graphs in any form as one batch, features encoded as at fit time."""
+        """Graphs in any form as one batch, with features encoded as at fit time."""
         self._check_fitted()
         graph = self._read(X, self.settings_)
         return self._batch(self._encoded(graph, self.features_, self.settings_))
@@ -341,31 +340,12 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     @staticmethod
     def _encoded(graph: GraphData, spec: FeatureSpec, settings: Settings) -> GraphData:
-        """The graph with the features that the encoder is given."""
+        """The graph with encoded features, the input of the encoder."""
         graph = encode_features(spec, graph)
         assert graph.x is not None
         if settings.row_normalize:
             graph = dataclasses.replace(graph, x=row_normalized(graph.x))
         return graph
-
-    def _begin_or_resume(
-        self, run: RunFolder, training: Training, spec: FeatureSpec, graph: GraphData
-    ) -> None:
-        fingerprint, config = graph.fingerprint(), self._config(training.settings)
-        if not run.started or run.replace:
-            about = versions(training.settings, device=training.device, fingerprint=fingerprint)
-            run.begin(config, features=spec.to_dict(), about=about)
-            return
-        run.check_same(config, fingerprint=fingerprint)
-        snapshot = run.load_snapshot()
-        try:
-            if snapshot is not None:
-                training.restore(snapshot)
-        except (RuntimeError, KeyError, ValueError) as error:
-            raise RunFolderError(
-                f"The checkpoint in {run.path} does not fit its settings. Start again with"
-                " --overwrite."
-            ) from error
 
 
 class NodeEstimator(Estimator):
@@ -377,11 +357,8 @@ class NodeEstimator(Estimator):
         concat: bool = getattr(self.settings_, "concat_input", False)
         return node_rows(self.method_, self.model_, batch, concat_input=concat)
 
-    def _named(self, values: Array, graph: GraphData) -> Embeddings:
-        ids = np.arange(graph.num_nodes) if graph.node_ids is None else graph.node_ids
-        several = graph.num_graphs > 1
-        of_node = _graph_names(graph)[graph.graph_of_node.numpy()] if several else None
-        return Embeddings(values, ids, graphs=of_node)
+    def _with_ids(self, values: Array, graph: GraphData) -> Embeddings:
+        return node_embeddings(values, graph)
 
 
 class GraphEstimator(Estimator):
@@ -393,9 +370,5 @@ class GraphEstimator(Estimator):
         pooling: str = getattr(self.settings_, "readout", "sum")
         return pooled_rows(self.method_, self.model_, batch, pooling=pooling)
 
-    def _named(self, values: Array, graph: GraphData) -> Embeddings:
-        return Embeddings(values, _graph_names(graph), id_name="graph")
-
-
-def _graph_names(graph: GraphData) -> np.ndarray[Any, Any]:
-    return np.arange(graph.num_graphs) if graph.graph_ids is None else graph.graph_ids
+    def _with_ids(self, values: Array, graph: GraphData) -> Embeddings:
+        return graph_embeddings(values, graph)

@@ -9,6 +9,7 @@ import pandas as pd
 
 from commands import fails, run
 from graphlatent import __version__
+from graphlatent.data.datasets import DATASETS
 from training_commands import FAST, train
 
 
@@ -64,7 +65,7 @@ def test_settings_and_data():
     assert "mask_ratio = 0.05" in run("settings")[1]
     assert "batch_size = 128" in run("settings", "--level", "graph")[1]
     assert json.loads(run("settings", "--json")[1])["alpha"]["default"] == 2.0
-    assert len(json.loads(run("data", "list", "--json")[1])["datasets"]) == 15
+    assert len(json.loads(run("data", "list", "--json")[1])["datasets"]) == len(DATASETS)
     assert "NCI1" in run("data", "list")[1]
 
 

@@ -121,6 +121,14 @@ def test_a_method_by_name(tables):
     assert json.loads(links[1])["method"] == "dgi"
 
 
+def test_an_encoder_that_only_python_knows(tables):
+    (tables / "own.toml").write_text('[settings]\nencoder = "custom:Mine"\n')
+    options = ["--config", tables / "own.toml", "--out", tables / "run"]
+    assert fails("train", tables / "edges.csv", *options).startswith(
+        "This run was trained with your own encoder; go on with it from Python"
+    )
+
+
 def test_settings_of_a_graph_level_run_are_read_back(tables):
     options = ["--level", "graph", "--out", tables / "g", *FAST]
     assert run("train", tables / "edges.csv", *options)[0] == 0

@@ -1,4 +1,4 @@
-"""The table of losses: any named terms, exact round trips."""
+"""The history: any named terms, exact round trips."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def test_round_trips_exactly():
     assert [float(v) for v in lines[1].split(",")] == [1, 1 / 3, 0.1, 0.0, 1e-3]
 
 
-def test_empty():
+def test_empty_history():
     empty = History.of(["a"])
     assert History.from_tensor(empty.to_tensor(), term_names=["a"]) == empty
     assert empty.to_csv() == "epoch,loss,a,lr\n"
     assert len(empty) == 0
 
 
-def test_an_epoch_is_appended():
+def test_append_adds_an_epoch():
     history = History.of(["a", "b"])
     history.append(3.0, {"b": 2.0, "a": 1.0}, 0.1)
     assert history.columns() == {"epoch": [1], "loss": [3], "a": [1], "b": [2], "lr": [0.1]}
 
 
-def test_a_table_of_other_terms_is_refused():
+def test_a_tensor_of_other_terms_is_rejected():
     with pytest.raises(ValueError, match="has shape"):
         History.from_tensor(torch.zeros(2, 4), term_names=["a"])
 
@@ -46,6 +46,6 @@ def test_a_table_of_other_terms_is_refused():
         ("epoch,loss,lr\n1,x,2\n", "could not convert"),
     ],
 )
-def test_damaged_tables_are_refused(text, message):
+def test_damaged_csv_is_rejected(text, message):
     with pytest.raises(ValueError, match=message):
         History.from_csv(text)

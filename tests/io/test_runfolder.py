@@ -1,3 +1,5 @@
+"""The run folder: damaged files, resuming, configuration files, killed processes."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -28,14 +30,11 @@ SIZES = [5, 4, 3, 6, 2, 7, 4, 3, 5, 6]
 
 @pytest.fixture
 def saved(tmp_path) -> Path:
-    return (
-        NodeLaGraph(hidden_dim=4, epochs=2, device="cpu")
-        .fit(random_graph([9]))
-        .save(tmp_path / "model")
-    )
+    fitted = NodeLaGraph(hidden_dim=4, epochs=2, device="cpu").fit(random_graph([9]))
+    return fitted.save(tmp_path / "model")
 
 
-class TestDamage:
+class TestDamagedFolder:
     def test_truncated_weights(self, saved):
         path = saved / "model.safetensors"
         path.write_bytes(path.read_bytes()[:-20])
@@ -44,7 +43,7 @@ class TestDamage:
         ):
             NodeLaGraph.load(saved)
 
-    def test_tampered_weights(self, saved):
+    def test_changed_weights(self, saved):
         path = saved / "model.safetensors"
         tensors = load_file(path)
         tensors["encoder.convs.0.bias"] += 1
@@ -52,7 +51,7 @@ class TestDamage:
         with pytest.raises(RunFolderError, match="its checksum differs"):
             NodeLaGraph.load(saved)
 
-    def test_tampered_weights_with_a_matching_checksum_but_missing_keys(self, saved):
+    def test_missing_weights_with_a_valid_checksum(self, saved):
         path = saved / "model.safetensors"
         tensors = load_file(path)
         del tensors["encoder.convs.0.bias"]
@@ -63,7 +62,7 @@ class TestDamage:
         ):
             NodeLaGraph.load(saved)
 
-    def test_foreign_weights_with_a_matching_checksum(self, saved):
+    def test_invalid_weights_file_with_a_valid_checksum(self, saved):
         (saved / "model.safetensors").write_bytes(b"not a model at all")
         self.fix_checksum(saved, "model.safetensors")
         with pytest.raises(RunFolderError, match=r"model.safetensors is truncated or damaged"):
@@ -77,27 +76,21 @@ class TestDamage:
         manifest["sha256"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
         (folder / "manifest.json").write_text(json.dumps(manifest))
 
-    def test_another_format(self, saved):
+    def test_another_format_version(self, saved):
         manifest = json.loads((saved / "manifest.json").read_text())
-        (saved / "manifest.json").write_text(
-            json.dumps({**manifest, "format": 99, "graphlatent": "7.0"})
-        )
-        with pytest.raises(
-            RunFolderError,
-            match=(
-                r"written in format 99, by graphlatent 7.0; this is graphlatent .* which reads"
-                r" format 1"
-            ),
-        ):
+        changed = {**manifest, "format": 99, "graphlatent": "7.0"}
+        (saved / "manifest.json").write_text(json.dumps(changed))
+        message = r"format 99, by graphlatent 7.0; this is graphlatent .* which reads format 1"
+        with pytest.raises(RunFolderError, match=message):
             NodeLaGraph.load(saved)
 
     @pytest.mark.parametrize("name", ["model.safetensors", "features.json"])
-    def test_a_missing_file(self, saved, name):
+    def test_missing_file(self, saved, name):
         (saved / name).unlink()
         with pytest.raises(RunFolderError, match=f"lacks {name}"):
             NodeLaGraph.load(saved)
 
-    def test_unfinished(self, saved):
+    def test_unfinished_run(self, saved):
         (saved / "manifest.json").unlink()
         with pytest.raises(
             RunFolderError, match=r"holds an unfinished run. Finish it with 'graphlatent train"
@@ -111,23 +104,21 @@ class TestDamage:
             NodeLaGraph.load(tmp_path)
 
     @pytest.mark.parametrize("text", ["{", "[1]", '{"format": 1}'])
-    def test_a_damaged_manifest(self, saved, text):
+    def test_damaged_manifest(self, saved, text):
         (saved / "manifest.json").write_text(text)
         with pytest.raises(RunFolderError, match=r"manifest.json is damaged|checksum differs"):
             NodeLaGraph.load(saved)
 
-    def test_edited_settings(self, saved):
+    def test_changed_settings(self, saved):
         path = saved / "config.toml"
         path.write_text(path.read_text().replace("hidden_dim = 4", "hidden_dim = 5"))
         with pytest.raises(RunFolderError, match=r"config.toml is not as it was saved"):
             NodeLaGraph.load(saved)
 
-    def test_a_damaged_checkpoint(self, tmp_path):
+    def test_damaged_checkpoint(self, tmp_path):
         run = RunFolder(tmp_path / "run")
-        graph, estimator = (
-            random_graph(SIZES),
-            GraphLaGraph(hidden_dim=4, epochs=3, batch_size=4, device="cpu"),
-        )
+        graph = random_graph(SIZES)
+        estimator = GraphLaGraph(hidden_dim=4, epochs=3, batch_size=4, device="cpu")
         estimator.fit(graph, run=run, hooks=Hooks(save_due=lambda: True, save=run.save_snapshot))
         (run.path / "manifest.json").unlink()
         run.state_path.write_bytes(run.state_path.read_bytes()[:100])
@@ -157,7 +148,7 @@ class TestResume:
         for name in ("model.safetensors", "history.csv", "config.toml", "features.json"):
             assert (run.path / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
 
-    def test_changed_settings_are_refused_with_the_difference(self, tmp_path):
+    def test_changed_settings_are_rejected_with_the_difference(self, tmp_path):
         run = self.start(tmp_path)
         changed = GraphLaGraph(hidden_dim=4, epochs=9, batch_size=4, alpha=1.0, device="cpu")
         with pytest.raises(RunFolderError) as caught:
@@ -166,14 +157,14 @@ class TestResume:
         assert "epochs: 5 in the run, 9 now" in text and "alpha: 10.0 in the run, 1.0 now" in text
         assert "lr" not in text
 
-    def test_another_input_is_refused(self, tmp_path):
+    def test_another_input_is_rejected(self, tmp_path):
         run = self.start(tmp_path)
-        with pytest.raises(RunFolderError, match="the input graph: its fingerprint is another one"):
+        with pytest.raises(RunFolderError, match="the input graph: its fingerprint differs"):
             GraphLaGraph(hidden_dim=4, epochs=5, batch_size=4, device="cpu").fit(
                 random_graph(SIZES, seed=9), run=run
             )
 
-    def test_another_level_is_refused(self, tmp_path):
+    def test_another_level_is_rejected(self, tmp_path):
         run = self.start(tmp_path)
         with pytest.raises(RunFolderError, match="level: graph in the run, node now"):
             NodeLaGraph(device="cpu").fit(random_graph(SIZES), run=run)
@@ -204,7 +195,7 @@ class TestToml:
             (None, "Cannot read"),
         ],
     )
-    def test_bad_files(self, tmp_path, text, message):
+    def test_invalid_files_are_rejected(self, tmp_path, text, message):
         if text is not None:
             (tmp_path / "c.toml").write_text(text)
         with pytest.raises(ConfigError, match=message):
@@ -212,7 +203,7 @@ class TestToml:
 
 
 class TestAtomic:
-    def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_behind(self, tmp_path):
+    def test_a_failed_write_keeps_the_old_file_and_no_temporary_one(self, tmp_path):
         path = tmp_path / "file"
         path.write_text("old")
 
@@ -247,10 +238,8 @@ else:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["node", "graph"])
-def test_killed_at_any_moment_ends_with_the_same_bits(level, tmp_path):
-    """Real processes, killed with SIGKILL at several points, the folder taken up again until it is
-    complete.
-    """
+def test_a_killed_and_resumed_run_is_bit_identical(level, tmp_path):
+    """Processes are killed with SIGKILL at several points and resumed until the run is complete."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
 
     def start(folder: Path) -> subprocess.Popen[str]:
@@ -264,7 +253,8 @@ def test_killed_at_any_moment_ends_with_the_same_bits(level, tmp_path):
     whole = start(tmp_path / "whole")
     assert whole.communicate()[0].split()[-1] == "20" and whole.returncode == 0
     killed, rng = tmp_path / "killed", np.random.default_rng(0)
-    for epoch in (1, 7, 14):  # wait until that epoch was reported, then a little longer, then kill
+    # Kill the process shortly after it has reported each of these epochs.
+    for epoch in (1, 7, 14):
         process = start(killed)
         assert process.stdout is not None
         while int(process.stdout.readline() or 20) < epoch:
@@ -273,7 +263,8 @@ def test_killed_at_any_moment_ends_with_the_same_bits(level, tmp_path):
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
         process.stdout.close()
-        if epoch == 7:  # what a kill in the middle of a write leaves
+        if epoch == 7:
+            # A kill during a write leaves such a file.
             (killed / "state" / ".last.safetensors.1.tmp").write_bytes(b"half a file")
     last = start(killed)
     first_epoch = int(last.communicate()[0].split()[0])

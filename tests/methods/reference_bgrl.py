@@ -1,25 +1,27 @@
-"""Reference (oracle) of Bootstrapped Graph Latents (BGRL), written from the paper alone.
+"""Reference implementation of Bootstrapped Graph Latents (BGRL), written from the paper only.
 
 Thakoor, Tallec, Azar, Azabou, Dyer, Munos, Velickovic, Valko: Large-Scale Representation Learning
-    on Graphs via
-Bootstrapping, ICLR 2022, arXiv 2102.06514. Per step (equation numbers and schedules from memory):
+on Graphs via Bootstrapping, ICLR 2022, arXiv 2102.06514. One step (equation numbers and schedules
+are cited from memory):
 
-    views      two augmentations: one Bernoulli mask over the F feature columns, shared by all
-        nodes, and one over
-               the edges; kept features are not rescaled, self-loops are added after dropping
-    encoders   H1 = E_theta(view 1), H2 = E_theta(view 2) online; T1, T2 = E_phi(view 1), E_phi(view
-    2) target predictor  Z = p_theta(H), node by node eq. 1      l(theta, phi) = -(2/N) sum_i
-    cos(Z1_i, T2_i); the paper symmetrises it by also predicting T1 from Z2 eq. 2      theta <-
-    optimize(theta, eta, d l / d theta): no gradient reaches phi (the targets are detached) eq. 3
-    phi <- tau phi + (1 - tau) theta
+    views      two augmentations: a Bernoulli mask over the F feature columns, shared by all nodes,
+               and one over the edges; kept features are not rescaled, self-loops are added after
+               dropping edges
+    encoders   online H1 = E_theta(view 1), H2 = E_theta(view 2);
+               target T1 = E_phi(view 1), T2 = E_phi(view 2)
+    predictor  Z = p_theta(H), node by node
+    eq. 1      l(theta, phi) = -(2/N) sum_i cos(Z1_i, T2_i); the paper symmetrises it by also
+               predicting T1 from Z2
+    eq. 2      theta <- optimize(theta, eta, d l / d theta); targets are detached from the gradient
+    eq. 3      phi <- tau phi + (1 - tau) theta
 
 The loss here is 1/N sum_i (2 - cos(Z1_i, T2_i) - cos(Z2_i, T1_i)) = 2 - C, with C the mean of the
-cosines' sum. Eq. 1 summed over both directions is -2 C = 2 (loss - 2), twice our gradient; averaged
-over them it is -C = loss - 2, our gradient. The paper does not spell out which; AdamW notices the
-factor only through its epsilon.
+sum of both cosines. Eq. 1 summed over both directions is -2 C = 2 (loss - 2), twice our gradient;
+averaged over them it is -C = loss - 2, our gradient. The paper does not say which. For AdamW the
+factor matters only through its epsilon.
 
-A graph is a list of (source, target, weight); all is dense float64; the cosine has no epsilon
-(zeros give NaN).
+A graph is a list of (source, target, weight). All tensors are dense float64, and the cosine has no
+epsilon (zeros give NaN).
 """
 
 import math
@@ -30,20 +32,31 @@ import torch
 
 @dataclass
 class BGRLTerms:
-    """loss = (sum_1 + sum_2) / count."""
+    """The loss of one step and its parts.
+
+    Attributes:
+        loss: (sum_1 + sum_2) / count.
+        sum_1: sum over counted i of 1 - cos(q(h1_i), t2_i).
+        sum_2: sum over counted i of 1 - cos(q(h2_i), t1_i).
+        count: number of counted nodes.
+        online: the online encoder's embeddings of view 1 and view 2, [N, H] each.
+        prediction: the predictor's outputs for them.
+        target: the target encoder's embeddings of view 1 and view 2, detached.
+    """
 
     loss: torch.Tensor
-    sum_1: torch.Tensor  # sum over counted i of 1 - cos(q(h1_i), t2_i)
-    sum_2: torch.Tensor  # sum over counted i of 1 - cos(q(h2_i), t1_i)
+    sum_1: torch.Tensor
+    sum_2: torch.Tensor
     count: int
-    online: tuple  # ([N, H], [N, H]): the online encoder's embeddings of view 1 and of view 2
-    prediction: tuple  # the predictor's outputs on them
-    target: tuple  # the target encoder's embeddings of view 1 and of view 2, detached
+    online: tuple
+    prediction: tuple
+    target: tuple
 
 
 def propagation_matrix(edges, num_nodes):
-    """A_hat = D^-1/2 (A + I) D^-1/2, row = target, D = row sums of A + I; a listed self-loop
-    replaces I's entry.
+    """A_hat = D^-1/2 (A + I) D^-1/2 with row = target and D = row sums of A + I.
+
+    A self-loop in `edges` replaces the entry of I.
     """
     a = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
     for source, target, weight in edges:
@@ -60,16 +73,14 @@ def prelu(x, slope):
 
 
 def batch_norm(x, gamma, beta):
-    """Over all rows of the view (whatever `counts` says), with the biased variance and eps 1e-5."""
+    """Batch norm over all rows of the view, with the biased variance and eps 1e-5."""
     mean = x.sum(dim=0) / x.shape[0]
     variance = ((x - mean) ** 2).sum(dim=0) / x.shape[0]
     return gamma * (x - mean) / torch.sqrt(variance + 1e-5) + beta
 
 
 def encode(a_hat, x, layers):
-    """Each layer: convolution, batch norm (where it has gamma and beta), PReLU (where it has a
-    slope).
-    """
+    """Layers of convolution, batch norm (if `gamma` is given) and PReLU (if `slope` is given)."""
     for layer in layers:
         x = a_hat @ (x @ layer["weight"]) + layer["bias"]
         if "gamma" in layer:
@@ -80,8 +91,10 @@ def encode(a_hat, x, layers):
 
 
 def predict(h, predictor):
-    """predictor: a list of {"weight": [in, out], "bias": [out], "slope": scalar}; no slope on the
-    last one.
+    """The predictor's output for embeddings h.
+
+    predictor: a list of {"weight": [in, out], "bias": [out], "slope": scalar}; the last layer has
+        no slope.
     """
     assert "slope" not in predictor[-1], "the predictor's last layer is linear"
     for layer in predictor:
@@ -92,12 +105,9 @@ def predict(h, predictor):
 
 
 def augment(edges, num_nodes, x, keep_edges, keep_features):
-    """The view's propagation matrix, from its remaining edges alone, and its masked features."""
-    assert (x.dtype, len(keep_edges), num_nodes, len(keep_features)) == (
-        torch.float64,
-        len(edges),
-        *x.shape,
-    )
+    """The propagation matrix of a view's remaining edges, and its masked features."""
+    assert x.dtype == torch.float64 and len(keep_edges) == len(edges)
+    assert x.shape == (num_nodes, len(keep_features))
     remaining = [edge for edge, keep in zip(edges, keep_edges, strict=True) if bool(keep)]
     mask = torch.tensor([1.0 if bool(keep) else 0.0 for keep in keep_features], dtype=torch.float64)
     return propagation_matrix(remaining, num_nodes), x * mask
@@ -116,16 +126,14 @@ def bgrl_terms(
     keep_features_2,
     counts=None,
 ):
-    """The loss of one step, with its parts. counts: bool [N], only these rows are averaged
-    (default: all).
+    """The loss of one step and its parts.
+
+    counts: bool [N]; only these rows are averaged (default: all).
     """
     view_1 = augment(edges, num_nodes, x, keep_edges_1, keep_features_1)
     view_2 = augment(edges, num_nodes, x, keep_edges_2, keep_features_2)
     online_1, online_2 = encode(*view_1, online_layers), encode(*view_2, online_layers)
-    target_1, target_2 = (
-        encode(*view_1, target_layers).detach(),
-        encode(*view_2, target_layers).detach(),
-    )
+    target_1, target_2 = (encode(*view, target_layers).detach() for view in (view_1, view_2))
     prediction_1, prediction_2 = predict(online_1, predictor), predict(online_2, predictor)
 
     def cosine(a, b):
@@ -146,8 +154,9 @@ def bgrl_terms(
 
 
 def ema(target, online, momentum):
-    """eq. 3, momentum * target + (1 - momentum) * online, for a tensor or any nest of lists and
-    dicts of them.
+    """Eq. 3: momentum * target + (1 - momentum) * online.
+
+    The arguments are tensors, or nested lists and dicts of tensors.
     """
     if isinstance(target, dict):
         return {name: ema(target[name], online[name], momentum) for name in target}
@@ -162,11 +171,13 @@ def momentum_schedule(step, total, base):
 
 
 def learning_rate(step, total, warmup, peak):
-    """The appendix (cited from memory): eta_i = i * peak / warmup for i <= warmup, then peak * (1 +
-    cos((i - warmup) * pi / (total - warmup))) / 2 up to i = total (warmup 1,000, total 10,000). It
-    does not say whether the first update is i = 0 or 1. Here step 0 has rate 0 (that update changes
-    no weight), step `warmup` the peak, step `total` 0 again, which a run of updates 0 .. total - 1
-    never uses. With warmup = 0, step 0 has the peak.
+    """The learning rate at `step` (appendix, cited from memory).
+
+        eta_i = peak * i / warmup                                                   for i < warmup
+        eta_i = peak * (1 + cos(pi * (i - warmup) / (total - warmup))) / 2          for i >= warmup
+
+    with warmup 1,000 and total 10,000. The paper does not say whether the first update is i = 0 or
+    1. Here it is 0, with rate 0, or the peak if warmup = 0.
     """
     if step < warmup:
         return peak * step / warmup
@@ -224,7 +235,8 @@ def check_by_hand():
     terms = bgrl_terms(
         cycle, 4, x, linear, linear, linear, [True] * 8, both, [True] + [False] * 7, first
     )
-    close(terms.online[0][0], [-1 / 3, 1 / 3])  # the mean of rows 0, 1 and 3 of x
+    # The mean of rows 0, 1 and 3 of x.
+    close(terms.online[0][0], [-1 / 3, 1 / 3])
     close(terms.online[1], [[1, 0], [1 / math.sqrt(2) - 1 / 2, 0], [1, 0], [-1, 0]])
     close(augment([(0, 0, 3.0), (1, 0, 1.0)], 4, x, [True, True], both)[0][0], [3 / 4, 1 / 2, 0, 0])
     close(

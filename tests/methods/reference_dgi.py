@@ -1,15 +1,14 @@
-"""Reference (oracle) of Deep Graph Infomax, written from the paper alone.
+"""Reference implementation of Deep Graph Infomax, written from the paper only.
 
 Velickovic, Fedus, Hamilton, Lio, Bengio, Hjelm: Deep Graph Infomax, ICLR 2019, arXiv 1809.10341,
-    transductive
-setting. (Equation numbers are cited from memory; the formulas are what matters.)
+transductive setting. (Equation numbers are cited from memory.)
 
     encoder        H = sigma(D^-1/2 (A + I) D^-1/2 X Theta), sigma = PReLU  (sec. 4.2, eq. 3)
     corruption     X~ = X with its rows shuffled, A~ = A, hence M = N negatives  (sec. 4.2)
     readout        s = sigmoid(1/N sum_i h_i), over the embeddings of the true graph  (sec. 4.2)
     discriminator  D(h, s) = sigmoid(h^T W s)                        (sec. 4.2)
-    objective      1/(N+M) ( sum_i log D(h_i, s) + sum_j log(1 - D(h~_j, s)) ), maximised  (sec. 3,
-    eq. 1)
+    objective      1/(N+M) ( sum_i log D(h_i, s) + sum_j log(1 - D(h~_j, s)) ),
+                   maximised  (sec. 3, eq. 1)
 
 The loss here is minus the objective. Two generalisations that the paper does not have: a bias in
 each convolution (the paper writes none; pass zeros to recover it) and a stack of layers (the paper
@@ -29,18 +28,27 @@ import torch
 
 @dataclass
 class DGITerms:
-    """loss = -(positive_sum + negative_sum) / (positive_count + negative_count)."""
+    """The loss of one step and its parts.
+
+    Attributes:
+        loss: -(positive_sum + negative_sum) / (positive_count + negative_count).
+        positive_sum: sum over counted i of log D(h_i, s), at most 0.
+        positive_count: number of positives.
+        negative_sum: sum over counted j of log(1 - D(h~_j, s)), at most 0.
+        negative_count: number of negatives.
+        summary: s, [H].
+        positive: embeddings of the true graph, [N, H].
+        negative: embeddings of the corrupted graph, [N, H].
+    """
 
     loss: torch.Tensor
-    positive_sum: (
-        torch.Tensor
-    )  # sum over counted i of log D(h_i, s): a sum of logarithms, so not above 0
+    positive_sum: torch.Tensor
     positive_count: int
-    negative_sum: torch.Tensor  # sum over counted j of log(1 - D(h~_j, s)), not above 0
+    negative_sum: torch.Tensor
     negative_count: int
-    summary: torch.Tensor  # [H]
-    positive: torch.Tensor  # [N, H], the embeddings of the true graph
-    negative: torch.Tensor  # [N, H], the embeddings of the corrupted graph
+    summary: torch.Tensor
+    positive: torch.Tensor
+    negative: torch.Tensor
 
 
 def propagation_matrix(edges, num_nodes):
@@ -48,7 +56,8 @@ def propagation_matrix(edges, num_nodes):
     a = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
     has_loop = [False] * num_nodes
     for source, target, weight in edges:
-        a[target, source] += float(weight)  # repeated entries add up
+        # Weights of repeated entries are added.
+        a[target, source] += float(weight)
         if source == target:
             has_loop[source] = True
     for node in range(num_nodes):
@@ -77,12 +86,11 @@ def encode(a_hat, x, layers):
 
 
 def dgi_terms(edges, num_nodes, x, layers, bilinear, permutation, counts=None):
-    """The loss of one step, with its parts.
+    """The loss of one step and its parts.
 
     permutation: N node numbers; row j of the corrupted features is x[permutation[j]].
-    counts: bool [N]; only these rows enter the mean of the summary and both sums (default: all).
-        Row j of the
-    negatives counts when node j of the graph does, wherever its shuffled features came from.
+    counts: bool [N]; only these rows are in the summary and in both sums (default: all).
+        Row j of the negatives counts if node j of the graph does.
     """
     assert x.dtype == torch.float64 and x.shape[0] == num_nodes
     permutation = [int(node) for node in permutation]
@@ -143,9 +151,8 @@ def check_by_hand():
     cycle = [(i, j, 1.0) for i in range(4) for j in ((i + 1) % 4, (i - 1) % 4)]
     x = tensor([[3.0], [0.0], [0.0], [0.0]])
     layer = {"weight": tensor([[1.0]]), "bias": tensor([0.0]), "slope": tensor(0.5)}
-    terms = dgi_terms(
-        cycle, 4, x, [layer], tensor([[2.0]]), [1, 2, 0, 3]
-    )  # shuffled features: 0, 0, 3, 0
+    # The shuffled features are 0, 0, 3, 0.
+    terms = dgi_terms(cycle, 4, x, [layer], tensor([[2.0]]), [1, 2, 0, 3])
     _close(terms.positive, [[1.0], [1.0], [0.0], [1.0]])
     _close(terms.negative, [[0.0], [1.0], [1.0], [1.0]])
     s = sigmoid(3 / 4)
@@ -174,7 +181,7 @@ def check_by_hand():
     _close(terms.positive, [[-0.5], [-2 / 3], [-2 / 3], [-2 / 3]])
     _close(terms.negative, terms.positive)
 
-    # No edges: A_hat = I and h = x. A lopsided W shows its orientation: h^T W s = h[0] * s[1].
+    # No edges: A_hat = I and h = x. An asymmetric W shows its orientation: h^T W s = h[0] * s[1].
     x = tensor([[1.0, 4.0], [2.0, -4.0], [-1.0, 8.0], [-2.0, -4.0]])
     eye = {
         "weight": torch.eye(2, dtype=torch.float64),

@@ -17,7 +17,7 @@ from graphlatent.ops.feature_views import MaskedColumns
 from graphlatent.training.loop import learning_rate
 
 
-def test_the_reference_by_hand():
+def test_the_reference_gives_values_computed_by_hand():
     reference_bgrl.check_by_hand()
 
 
@@ -46,7 +46,7 @@ def layers_of(encoder):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("some_count", [False, True])
 @pytest.mark.parametrize("num_nodes", [3, 9])
-def test_loss_and_gradient_are_the_papers(num_nodes, some_count, sparse):
+def test_loss_and_gradient_equal_the_reference(num_nodes, some_count, sparse):
     method, gen = make(), generator(num_nodes)
     graph = random_graph([num_nodes], weighted=True, one_hot=sparse, seed=num_nodes)
     pairs, weights = graph.edge_index.T.tolist(), graph.edge_weight.tolist()
@@ -99,7 +99,7 @@ def test_loss_and_gradient_are_the_papers(num_nodes, some_count, sparse):
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-7)
 
 
-def test_the_target_is_the_papers_moving_average():
+def test_the_target_is_the_moving_average_of_the_reference():
     method = make(epochs=4, steps_per_epoch=2, momentum=0.9)
     model = method.build(4, generator=generator(0)).double()
     expected = [p.clone() for p in model.target.parameters()]
@@ -117,14 +117,14 @@ def test_the_target_is_the_papers_moving_average():
             torch.testing.assert_close(mine, other, rtol=1e-6, atol=1e-7)
 
 
-def test_the_learning_rate_is_the_papers():
+def test_the_learning_rate_equals_the_reference():
     settings = make(epochs=50, warmup_ratio=0.1, lr=0.3).settings
     for epoch in range(50):
         expected = reference_bgrl.learning_rate(epoch, 50, 5, 0.3)
         assert learning_rate(settings, epoch) == pytest.approx(float(expected))
 
 
-def test_only_the_online_part_has_gradients():
+def test_only_the_online_encoder_and_the_predictor_have_gradients():
     model = make().build(4, generator=generator(0))
     assert all(not p.requires_grad for p in model.target.parameters())
     assert all(p.requires_grad for p in [*model.encoder.parameters()])

@@ -15,14 +15,14 @@ from graphlatent.methods.base import combine
 from graphlatent.methods.dgi import DGI, DGISettings
 
 
-def test_the_reference_by_hand():
+def test_the_reference_gives_values_computed_by_hand():
     reference_dgi.check_by_hand()
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("some_count", [False, True])
 @pytest.mark.parametrize("num_nodes", [1, 2, 9])
-def test_loss_and_gradient_are_the_papers(num_nodes, some_count, sparse):
+def test_loss_and_gradient_equal_the_reference(num_nodes, some_count, sparse):
     settings = resolve(DGISettings(hidden_dim=5), owner="NodeDGI")
     method = DGI(settings, level="node")
     graph = random_graph([num_nodes], weighted=True, one_hot=sparse, seed=num_nodes)
@@ -66,7 +66,7 @@ def test_each_graph_of_a_batch_has_its_own_summary():
     model = method.build(4, generator=generator(0)).double()
     cpu = torch.device("cpu")
     batch = full_batch(graph, prepare=model.encoder.prepare, device=cpu, dtype=torch.float64)
-    # Permutations that stay inside each graph: the loss is then the mean over separate graphs.
+    # With permutations within each graph, the sums are those of the separate graphs.
     order = torch.tensor([1, 0, 3, 2, 8, 7, 6, 5, 4])
     together = method.terms(model, batch, order)["negative"].sum
     apart = torch.zeros((), dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""What must hold for every registered method, whichever it is."""
+"""Tests of every registered method."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def small(name, level, **values):
 
 @pytest.mark.parametrize(("name", "level"), EVERY)
 class TestEveryMethod:
-    def test_terms_are_named_finite_and_make_the_loss(self, name, level):
+    def test_the_history_has_every_term_and_is_finite(self, name, level):
         fitted = small(name, level).fit(GRAPHS)
         history = fitted.history_
         assert tuple(history.terms) == fitted.method.term_names
@@ -42,7 +42,7 @@ class TestEveryMethod:
         loss = small(name, level, **values).fit(graph).history_.loss
         assert np.mean(loss[-5:]) < 0.97 * np.mean(loss[:5])
 
-    def test_the_same_seed_gives_the_same_bits(self, name, level):
+    def test_the_seed_determines_the_result(self, name, level):
         a, b, c = (small(name, level, random_state=s).fit_transform(GRAPHS) for s in (0, 0, 1))
         np.testing.assert_array_equal(a, b)
         assert not np.array_equal(a, c)
@@ -65,13 +65,13 @@ class TestEveryMethod:
             for key, value in whole.model_.state_dict().items():
                 assert torch.equal(value, resumed.model_.state_dict()[key]), key
 
-    def test_saved_and_loaded(self, name, level, tmp_path):
+    def test_loaded_equals_saved(self, name, level, tmp_path):
         fitted = small(name, level).fit(GRAPHS)
         loaded = load_estimator(fitted.save(tmp_path / "model"))
         assert type(loaded) is type(fitted) and loaded.history_ == fitted.history_
         np.testing.assert_array_equal(loaded.transform(GRAPHS), fitted.transform(GRAPHS))
 
-    def test_embeddings_of_new_graphs_do_not_depend_on_their_company(self, name, level):
+    def test_embeddings_do_not_depend_on_the_rest_of_the_batch(self, name, level):
         fitted = small(name, level).fit(GRAPHS)
         new = random_graph([5, 3], num_features=9, one_hot=True, seed=3)
         alone = dataclasses.replace(
@@ -85,14 +85,14 @@ class TestEveryMethod:
         both, one = fitted.transform(new)[:rows], fitted.transform(alone)
         np.testing.assert_allclose(both, one, rtol=1e-4, atol=1e-5)
 
-    def test_sparse_features_give_the_same(self, name, level):
+    def test_sparse_and_dense_features_give_the_same_loss(self, name, level):
         dense, sparse = (
             small(name, level, features=form).fit(graph).history_.loss
             for form, graph in (("dense", GRAPHS), ("sparse", as_sparse(GRAPHS)))
         )
         np.testing.assert_allclose(dense, sparse, rtol=1e-4)
 
-    def test_a_custom_encoder(self, name, level):
+    def test_a_custom_encoder_is_trained(self, name, level):
         class Own(nn.Module):
             def __init__(self):
                 super().__init__()
@@ -113,19 +113,19 @@ class TestEveryMethod:
         frame = estimator.set_output(transform="pandas").fit_transform(GRAPHS)
         assert list(frame.columns) == list(estimator.get_feature_names_out())
 
-    def test_zero_epochs_keep_the_random_encoder(self, name, level):
+    def test_zero_epochs_keep_the_initial_encoder(self, name, level):
         fitted = small(name, level, epochs=0).fit(GRAPHS)
         assert len(fitted.history_) == 0
         assert np.isfinite(fitted.transform(GRAPHS)).all()
 
 
 @pytest.mark.parametrize("name", method_names("node"))
-def test_induced_subgraphs(name):
+def test_training_on_induced_subgraphs(name):
     estimator = small(name, "node", batching="nodes", nodes_per_step=9, steps_per_epoch=3)
     assert np.isfinite(estimator.fit(GRAPHS).history_.loss).all()
 
 
-def test_an_unknown_method_names_those_there_are():
+def test_an_unknown_method_is_an_error_that_lists_the_known_ones():
     with pytest.raises(ConfigError, match=r"no method 'lagrph' at node level.*'lagraph'"):
         estimator_class("lagrph", "node")
     with pytest.raises(ConfigError, match="'dgi' at graph level: it embeds nodes only"):

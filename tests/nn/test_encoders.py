@@ -1,4 +1,4 @@
-"""Our layers against PyTorch Geometric's own, and the shapes and starts the paper asks for."""
+"""Layers against PyTorch Geometric's; shapes, initialisation, batch norm and readout."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pyg = pytest.importorskip("torch_geometric.nn")
 
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("directed", [True, False])
-def test_gcn_layer_is_pygs(weighted, directed):
+def test_gcn_layer_equals_pyg(weighted, directed):
     graph = random_graph([9], weighted=weighted, density=0.3)
     edge_index, weight = graph.edge_index, graph.edge_weight
     if directed:
@@ -32,13 +32,12 @@ def test_gcn_layer_is_pygs(weighted, directed):
     with torch.no_grad():
         ours.convs[0].weight.copy_(conv.lin.weight.T)
         ours.convs[0].bias.copy_(conv.bias)
-    torch.testing.assert_close(
-        ours(graph.x, edge_index, weight), torch.relu(conv(graph.x, edge_index, weight))
-    )
+    expected = torch.relu(conv(graph.x, edge_index, weight))
+    torch.testing.assert_close(ours(graph.x, edge_index, weight), expected)
 
 
 @pytest.mark.parametrize("directed", [True, False])
-def test_gin_layer_is_pygs(directed):
+def test_gin_layer_equals_pyg(directed):
     graph = random_graph([9], density=0.3)
     edge_index = graph.edge_index[:, ::2] if directed else graph.edge_index
     ours = GNNEncoder(4, kind="gin", hidden_dim=3, num_layers=1)
@@ -52,7 +51,7 @@ def test_gin_layer_is_pygs(directed):
 
 
 def test_gcn_matrix_by_hand():
-    # path 0 - 1 - 2: degrees with self-loops 2, 3, 2
+    # The path 0 - 1 - 2 has degrees 2, 3, 2, with self-loops.
     edges = EdgeList(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), None, 3)
     expected = torch.tensor(
         [[1 / 2, 6**-0.5, 0], [6**-0.5, 1 / 3, 6**-0.5], [0, 6**-0.5, 1 / 2]], dtype=torch.float64
@@ -60,26 +59,26 @@ def test_gcn_matrix_by_hand():
     torch.testing.assert_close(gcn_matrix(edges).to_dense(), expected)
 
 
-def test_gin_matrix_adds_a_self_loop_on_top():
+def test_gin_matrix_adds_self_loops_to_the_identity():
     edges = EdgeList(torch.tensor([[0, 0], [0, 1]]), torch.tensor([2.0, 0.5]), 2, undirected=False)
     assert gin_matrix(edges).to_dense().tolist() == [[3.0, 0.0], [0.5, 1.0]]
 
 
-def test_gcn_refuses_negative_weights():
+def test_gcn_rejects_negative_weights():
     edges = EdgeList(torch.tensor([[0, 1], [1, 0]]), torch.tensor([-1.0, -1.0]), 2)
     with pytest.raises(InputError, match="encoder='gcn' needs edge weights of 0 or more"):
         gcn_matrix(edges)
     assert gin_matrix(edges).to_dense().tolist() == [[1.0, -1.0], [-1.0, 1.0]]
 
 
-def test_isolated_nodes_and_no_edges():
+def test_matrices_without_edges_are_the_identity():
     edges = EdgeList(torch.zeros(2, 0, dtype=torch.int64), None, 3)
     assert torch.equal(gcn_matrix(edges).to_dense(), torch.eye(3, dtype=torch.float64))
     assert torch.equal(gin_matrix(edges).to_dense(), torch.eye(3, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("kind", ["gcn", "gin"])
-def test_every_layer_is_there_and_the_last_has_no_norm(kind):
+def test_all_layers_are_returned_and_the_last_has_no_norm(kind):
     encoder = GNNEncoder(4, kind=kind, hidden_dim=6, num_layers=3)
     assert len(encoder.norms) == 2
     assert len(GNNEncoder(4, kind=kind, num_layers=3, last_norm=True).norms) == 3
@@ -90,7 +89,7 @@ def test_every_layer_is_there_and_the_last_has_no_norm(kind):
     assert [tuple(h.shape) for h in layers] == [(5, 6)] * 3
 
 
-def test_xavier_start():
+def test_weights_are_xavier_uniform():
     encoder = GNNEncoder(300, kind="gcn", hidden_dim=200, num_layers=1, generator=generator(0))
     bound = (6 / 500) ** 0.5
     weight = encoder.convs[0].weight
@@ -100,7 +99,7 @@ def test_xavier_start():
     assert encoder.activations[0].weight.tolist() == [0.25]
 
 
-def test_sparse_and_dense_features_give_the_same_rows():
+def test_sparse_and_dense_features_give_the_same_output():
     graph = random_graph([7], one_hot=True)
     for kind in ("gcn", "gin"):
         model = double_model(make_settings("node", encoder=kind), 4)
@@ -127,7 +126,7 @@ def test_node_permutation_equivariance(level):
 
 
 class TestBatchNorm:
-    def test_training_equals_torchs(self):
+    def test_training_equals_torch(self):
         ours, torchs = BatchNorm(3), nn.BatchNorm1d(3)
         x = torch.randn(8, 3, generator=generator(0))
         torch.testing.assert_close(ours(x), torchs(x))
@@ -140,7 +139,7 @@ class TestBatchNorm:
         assert torch.equal(out, torch.zeros(1, 3))
         assert x.grad is not None and torch.isfinite(x.grad).all()
 
-    def test_training_leaves_statistics_alone(self):
+    def test_training_does_not_change_the_statistics(self):
         norm = BatchNorm(3)
         norm(torch.randn(8, 3) + 5)
         assert norm.mean.tolist() == [0, 0, 0] and norm.var.tolist() == [1, 1, 1]
@@ -155,24 +154,20 @@ class TestBatchNorm:
         for a, b in zip(in_training, in_evaluation, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
 
-    def test_torchs_own_norms_in_a_users_encoder_are_measured_too(self):
+    def test_torch_norms_in_a_custom_encoder_are_measured(self):
         class Own(nn.Module):
             def __init__(self):
                 super().__init__()
-                self.linear, self.norm, self.drop = (
-                    nn.Linear(4, 3),
-                    nn.BatchNorm1d(3),
-                    nn.Dropout(0.9),
-                )
+                self.linear, self.norm = nn.Linear(4, 3), nn.BatchNorm1d(3)
+                self.drop = nn.Dropout(0.9)
 
             def forward(self, x, edge_index, edge_weight):
                 return self.drop(self.norm(self.linear(x)))
 
         model = CustomEncoder(Own(), 4)
         x = torch.randn(50, 4, generator=generator(0))
-        measure_statistics(
-            model, lambda: model.layers(x, EdgeList(torch.zeros(2, 0, dtype=torch.int64), None, 50))
-        )
+        edges = EdgeList(torch.zeros(2, 0, dtype=torch.int64), None, 50)
+        measure_statistics(model, lambda: model.layers(x, edges))
         rows = model.module.linear(x)
         torch.testing.assert_close(model.module.norm.running_mean, rows.mean(0))
         torch.testing.assert_close(model.module.norm.running_var, rows.var(0))
@@ -192,7 +187,7 @@ class TestCustomEncoder:
         ("returned", "got"),
         [(lambda x: x[0], "shape"), (lambda x: x[:1], "shape"), (lambda x: [x], "list")],
     )
-    def test_wrong_output_is_said(self, returned, got):
+    def test_wrong_output_is_reported(self, returned, got):
         class Own(nn.Module):
             def __init__(self):
                 super().__init__()
@@ -206,7 +201,7 @@ class TestCustomEncoder:
         ):
             build_model(make_settings("node", encoder=Own()), in_dim=4, generator=generator(0))
 
-    def test_wrong_width_is_said(self):
+    def test_wrong_width_is_reported(self):
         class Own(nn.Module):
             def __init__(self):
                 super().__init__()

@@ -1,4 +1,4 @@
-"""Views of features multiply as the matrices they stand for."""
+"""Products with feature views equal products with the dense matrices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GRAPH = random_graph([6], num_features=5, one_hot=True)
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-def test_products(sparse):
+def test_products_equal_the_dense_ones(sparse):
     x = (as_sparse(GRAPH) if sparse else GRAPH).x
     dense = to_dense(x)
     order = torch.randperm(6, generator=generator(0))

@@ -1,4 +1,4 @@
-"""Rows and columns of a matrix seen from some nodes, against the dense products."""
+"""Products with selected rows and columns of a matrix, against the dense products."""
 
 from __future__ import annotations
 
@@ -17,15 +17,12 @@ def matrix(
     rows: int, columns: int, seed: int, *, symmetric: bool = False
 ) -> tuple[SparseMatrix, torch.Tensor]:
     gen = generator(seed)
-    dense = torch.randn(rows, columns, generator=gen, dtype=torch.float64) * (
-        torch.rand(rows, columns, generator=gen) < 0.4
-    )
+    values = torch.randn(rows, columns, generator=gen, dtype=torch.float64)
+    dense = values * (torch.rand(rows, columns, generator=gen) < 0.4)
     dense = dense + dense.T if symmetric else dense
     row, col = torch.nonzero(dense, as_tuple=True)
-    return (
-        SparseMatrix.from_coo(row, col, dense[row, col], (rows, columns), symmetric=symmetric),
-        dense,
-    )
+    shape = (rows, columns)
+    return SparseMatrix.from_coo(row, col, dense[row, col], shape, symmetric=symmetric), dense
 
 
 @settings(max_examples=50, deadline=None)
@@ -37,32 +34,32 @@ def matrix(
     seed=st.integers(0, 999),
 )
 def test_gather_and_scatter(nodes, share, symmetric, small, seed):
-    limit, masked._SMALL = masked._SMALL, 10**9 if small else 0  # both ways on a CPU
-    try:
+    # Both implementations for a CPU.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(masked, "_SMALL_PRODUCT", 10**9 if small else 0)
         a, dense = matrix(nodes, nodes, seed, symmetric=symmetric)
         gen = generator(seed)
-        picked = torch.sort(
-            torch.randperm(nodes, generator=gen)[: max(1, int(share * nodes))]
-        ).values
-        part = MaskedOperator(a, picked)
-        whole, some = (
+        order = torch.randperm(nodes, generator=gen)
+        selected = torch.sort(order[: max(1, int(share * nodes))]).values
+        operator = MaskedOperator(a, selected)
+        base, values = (
             torch.randn(n, 3, generator=gen, dtype=torch.float64, requires_grad=True)
-            for n in (nodes, picked.numel())
+            for n in (nodes, selected.numel())
         )
-        torch.testing.assert_close(part.gather(whole), dense[picked] @ whole)
-        torch.testing.assert_close(part.scatter(some, whole), whole + dense[:, picked] @ some)
-        assert torch.autograd.gradcheck(part.gather, (whole,))
-        assert torch.autograd.gradcheck(part.scatter, (some, whole))
-    finally:
-        masked._SMALL = limit
+        torch.testing.assert_close(operator.gather(base), dense[selected] @ base)
+        scattered = base + dense[:, selected] @ values
+        torch.testing.assert_close(operator.scatter(values, base), scattered)
+        assert torch.autograd.gradcheck(operator.gather, (base,))
+        assert torch.autograd.gradcheck(operator.scatter, (values, base))
 
 
 @pytest.mark.parametrize("small", [True, False])
-def test_rows_of_features(small, monkeypatch):
-    """A matrix that is not square: rows are nodes, columns are not."""
-    monkeypatch.setattr(masked, "_SMALL", 10**9 if small else 0)
+def test_gather_rows_of_a_feature_matrix(small, monkeypatch):
+    """A matrix that is not square: its rows are nodes and its columns are features."""
+    monkeypatch.setattr(masked, "_SMALL_PRODUCT", 10**9 if small else 0)
     x, dense = matrix(8, 5, 0)
-    picked = torch.tensor([1, 4, 7])
+    selected = torch.tensor([1, 4, 7])
     weight = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
-    torch.testing.assert_close(MaskedOperator(x, picked).gather(weight), dense[picked] @ weight)
-    assert torch.autograd.gradcheck(MaskedOperator(x, picked).gather, (weight,))
+    operator = MaskedOperator(x, selected)
+    torch.testing.assert_close(operator.gather(weight), dense[selected] @ weight)
+    assert torch.autograd.gradcheck(operator.gather, (weight,))

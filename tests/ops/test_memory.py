@@ -1,4 +1,4 @@
-"""Large arrays in huge pages."""
+"""Huge pages for large tensors."""
 
 from __future__ import annotations
 
@@ -28,17 +28,14 @@ print(seen)
 
 
 def page_faults(**environment: str) -> int:
-    own = {k: v for k, v in os.environ.items() if k != "THP_MEM_ALLOC_ENABLE"} | environment
-    return int(
-        subprocess.run(
-            [sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True, env=own
-        ).stdout
-    )
+    env = {k: v for k, v in os.environ.items() if k != "THP_MEM_ALLOC_ENABLE"} | environment
+    command = [sys.executable, "-c", FAULTS]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout)
 
 
 @pytest.mark.skipif(
     not POLICY.exists() or "[madvise]" not in POLICY.read_text(),
-    reason="the system does not leave it to programs",
+    reason="the system does not let programs choose the page size",
 )
-def test_arrays_are_made_of_few_pages_unless_the_user_says_otherwise():
+def test_huge_pages_are_used_unless_the_user_disables_them():
     assert page_faults() < 0.1 * page_faults(THP_MEM_ALLOC_ENABLE="0")

@@ -1,3 +1,5 @@
+"""Sparse matrices against their dense equivalents."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -14,9 +16,8 @@ from graphlatent.ops.sparse import SparseMatrix, matmul, row_normalized, take_ro
 def random_sparse(rows, cols, density=0.4, seed=0):
     rng = np.random.default_rng(seed)
     dense = rng.normal(size=(rows, cols)) * (rng.random((rows, cols)) < density)
-    return SparseMatrix.from_scipy(sp.csr_matrix(dense), dtype=torch.float64), torch.from_numpy(
-        dense
-    )
+    matrix = SparseMatrix.from_scipy(sp.csr_matrix(dense), dtype=torch.float64)
+    return matrix, torch.from_numpy(dense)
 
 
 def test_from_coo_by_hand():
@@ -39,7 +40,7 @@ def test_from_scipy_sums_duplicates_and_drops_zeros():
     assert matrix.to_dense().tolist() == [[0, 3], [0, 0]]
 
 
-def test_from_scipy_sorts_and_leaves_its_input_alone():
+def test_from_scipy_sorts_columns_and_does_not_change_its_input():
     given_matrix = sp.csr_matrix(
         (np.array([1.0, 2.0]), np.array([2, 0]), np.array([0, 2])), shape=(1, 3)
     )
@@ -66,7 +67,7 @@ def test_products_equal_the_dense_ones(rows, cols, width, seed):
     assert torch.equal(matrix.transpose.to_dense(), dense.T)
 
 
-def test_gradient_equals_the_dense_one_twice_over():
+def test_first_and_second_gradients_equal_the_dense_ones():
     matrix, dense = random_sparse(4, 3)
     factor = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(matrix.matmul, (factor,))
@@ -76,20 +77,20 @@ def test_gradient_equals_the_dense_one_twice_over():
     assert torch.allclose(ours, theirs)
 
 
-def test_gradient_where_nothing_is_stored():
+def test_gradient_of_an_empty_matrix():
     matrix = SparseMatrix.from_scipy(sp.csr_matrix((3, 2)), dtype=torch.float64)
     factor = torch.randn(2, 2, dtype=torch.float64, requires_grad=True)
     matrix.matmul(factor).sum().backward()
     assert torch.equal(factor.grad, torch.zeros(2, 2, dtype=torch.float64))
 
 
-def test_no_gradient_is_computed_where_none_is_wanted():
+def test_no_gradient_is_computed_where_none_is_needed():
     matrix, _ = random_sparse(4, 3)
     assert not matrix.matmul(torch.randn(3, 2, dtype=torch.float64)).requires_grad
     assert matrix._transpose is None
 
 
-def test_transpose_is_kept_and_points_back():
+def test_transpose_is_cached_and_refers_back():
     matrix, _ = random_sparse(4, 3)
     assert matrix.transpose is matrix.transpose
     assert matrix.transpose.transpose is matrix
@@ -111,7 +112,7 @@ def test_rows_in_any_order_and_repeated(index, seed):
     assert torch.equal(picked.to_dense(), dense[index])
 
 
-def test_to_changes_the_type_and_is_free_where_nothing_changes():
+def test_to_changes_the_dtype_and_returns_self_where_nothing_changes():
     matrix, dense = random_sparse(3, 3)
     assert matrix.to("cpu", torch.float64) is matrix
     assert matrix.to(dtype=torch.float32).dtype == torch.float32
@@ -142,7 +143,7 @@ def test_patched_rows_gradient_in_values_and_factor():
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-def test_helpers_treat_both_kinds_alike(sparse):
+def test_helpers_work_on_dense_and_sparse_features(sparse):
     matrix, dense = random_sparse(4, 3)
     x = matrix if sparse else dense
     factor = torch.randn(3, 2, dtype=torch.float64)
@@ -152,7 +153,8 @@ def test_helpers_treat_both_kinds_alike(sparse):
     assert torch.equal(to_dense(take_rows(x, index)), dense[index])
     replaced = replace_rows(x, index, torch.zeros(2, 3, dtype=torch.float64))
     assert to_dense(replaced)[index].abs().sum() == 0
-    assert torch.equal(to_dense(x), dense)  # the input is untouched
+    # The input is not changed.
+    assert torch.equal(to_dense(x), dense)
 
 
 @pytest.mark.parametrize("sparse", [True, False])

@@ -1,3 +1,5 @@
+"""The training loop: resuming, stopping, reports, non-finite losses, schedules."""
+
 from __future__ import annotations
 
 import math
@@ -31,20 +33,16 @@ def make_training(
             dtype=torch.float32,
         )
     else:
-        whole = full_batch(graph, prepare=model.prepare, device=CPU)
-        batches = (
-            GraphBatches(whole, graph.ptr, batch_size=3)
-            if batching == "graphs"
-            else FullBatches(whole)
-        )
+        batches = FullBatches(full_batch(graph, prepare=model.prepare, device=CPU))
+        if batching == "graphs":
+            batches = GraphBatches(batches.everything, graph.ptr, batch_size=3)
     return Training(method, model, method.begin(model, batches), device=CPU)
 
 
-def check_same_bits(a: Training, b: Training) -> None:
-    for (name, left), right in zip(
-        a.model.state_dict().items(), b.model.state_dict().values(), strict=True
-    ):
-        assert torch.equal(left, right), name
+def check_bit_identical(a: Training, b: Training) -> None:
+    other = b.model.state_dict()
+    for name, value in a.model.state_dict().items():
+        assert torch.equal(value, other[name]), name
     assert a.history == b.history
 
 
@@ -53,79 +51,72 @@ def test_training_lowers_the_loss():
     history = training.run()
     assert len(history) == 60
     assert history.loss[-1] < 0.9 * history.loss[0]
-    assert history.loss[0] == pytest.approx(
-        history.terms["reconstruction"][0] + 2.0 * history.terms["invariance"][0], rel=1e-5
-    )
+    total = history.terms["reconstruction"][0] + 2.0 * history.terms["invariance"][0]
+    assert history.loss[0] == pytest.approx(total, rel=1e-5)
 
 
 @pytest.mark.parametrize(
     ("level", "batching"), [("graph", "graphs"), ("node", "nodes"), ("node", "full")]
 )
-def test_taken_up_after_any_step_is_bit_identical(level, batching):
+def test_resumed_after_any_step_is_bit_identical(level, batching):
     uninterrupted = make_training(level, batching)
     snapshots: list[Snapshot] = []
     uninterrupted.run(Hooks(save_due=lambda: True, save=snapshots.append))
     assert len(snapshots) == 4 * {"graphs": 3, "nodes": 3, "full": 1}[batching]
     for snapshot in snapshots:
-        # Everything it starts with is replaced
+        # Restoring replaces the whole initial state.
         other = make_training(level, batching, random_state=5)
         other.restore(snapshot)
         other.run()
-        check_same_bits(uninterrupted, other)
+        check_bit_identical(uninterrupted, other)
 
 
-def test_same_seed_same_bits_other_seed_others():
+def test_the_seed_determines_the_result():
     a, b, c = make_training(), make_training(), make_training(random_state=1)
     for training in (a, b, c):
         training.run()
-    check_same_bits(a, b)
+    check_bit_identical(a, b)
     assert a.history.loss != c.history.loss
 
 
-def test_the_global_generator_is_neither_used_nor_set():
+def test_the_global_generator_is_not_used():
     before = torch.random.get_rng_state()
     make_training().run()
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def test_stopping_saves_between_two_steps():
+def test_stopping_saves_a_snapshot_between_two_steps():
     saved: list[Snapshot] = []
     training = make_training()
-    asked = iter([False, False, False, False, True])
+    answers = iter([False, False, False, False, True])
     with pytest.raises(TrainingInterrupted, match="Stopped after epoch 1 of 4, step 2"):
-        training.run(Hooks(save=saved.append, stop_requested=lambda: next(asked)))
+        training.run(Hooks(save=saved.append, stop_requested=lambda: next(answers)))
     other, whole = make_training(), make_training()
     other.restore(saved[0])
     other.run()
     whole.run()
-    check_same_bits(other, whole)
+    check_bit_identical(other, whole)
 
 
-def test_progress_is_told_after_every_epoch():
-    told = []
-    make_training(epochs=3).run(Hooks(on_epoch=told.append))
-    assert [(p.epoch, p.epochs) for p in told] == [(1, 3), (2, 3), (3, 3)]
-    assert all(math.isfinite(p.loss) for p in told)
+def test_progress_is_reported_after_every_epoch():
+    reports = []
+    make_training(epochs=3).run(Hooks(on_epoch=reports.append))
+    assert [(p.epoch, p.epochs) for p in reports] == [(1, 3), (2, 3), (3, 3)]
+    assert all(math.isfinite(p.loss) for p in reports)
 
 
-def test_non_finite_loss_names_epoch_step_and_terms_and_keeps_the_last_good_state():
+def test_non_finite_loss_stops_and_saved_snapshots_are_finite():
     saved: list[Snapshot] = []
     training = make_training(lr=1e30, epochs=50)
-    with pytest.raises(
-        NonFiniteLossError,
-        match=(
-            r"not (a )?finite.*The last good checkpoint, if one was saved, is kept. Try a"
-            r" smaller lr"
-        ),
-    ):
+    message = r"not (a )?finite.*The last good checkpoint, if one was saved, is kept. Try a smaller"
+    with pytest.raises(NonFiniteLossError, match=message):
         training.run(Hooks(save_due=lambda: True, save=saved.append))
     for snapshot in saved:
-        assert all(
-            torch.isfinite(v).all() for k, v in snapshot.tensors.items() if k.startswith("model.")
-        )
+        weights = [v for k, v in snapshot.tensors.items() if k.startswith("model.")]
+        assert all(torch.isfinite(weight).all() for weight in weights)
 
 
-def test_non_finite_loss_message_in_full():
+def test_non_finite_loss_names_epoch_step_and_terms():
     graph = random_graph([4, 3])
     graph.x[0] = 1e30
     training = make_training("node", "full", graph=graph)
@@ -137,7 +128,7 @@ def test_non_finite_loss_message_in_full():
     )
 
 
-def test_patience_stops_when_nothing_improves():
+def test_patience_stops_when_the_loss_does_not_improve():
     training = make_training(
         "node", "full", epochs=500, patience=5, lr=1e-9, mask_value="zeros", mask_ratio=1.0
     )
@@ -154,52 +145,53 @@ def test_cosine_schedule_by_hand():
     assert make_training(epochs=4, lr=0.01).run().lr == [0.01] * 4
 
 
-def test_weight_decay_pulls_weights_down():
-    free, held = make_training(epochs=30), make_training(epochs=30, weight_decay=1.0)
-    free.run()
-    held.run()
-    norms = [
-        sum(float(p.detach().square().sum()) for p in t.model.parameters()) for t in (free, held)
-    ]
+def test_weight_decay_makes_weights_smaller():
+    norms = []
+    for decay in (0.0, 1.0):
+        training = make_training(epochs=30, weight_decay=decay)
+        training.run()
+        norms.append(sum(float(p.detach().square().sum()) for p in training.model.parameters()))
     assert norms[1] < norms[0]
 
 
-def test_no_epochs_leaves_the_start():
+def test_zero_epochs_keep_the_initial_weights():
     training = make_training(epochs=0)
     before = {k: v.clone() for k, v in training.model.state_dict().items()}
     assert len(training.run()) == 0
     assert all(torch.equal(before[k], v) for k, v in training.model.state_dict().items())
 
 
-class TestLossesLookedAtNowAndThen:
-    """On a GPU the loss is looked at every few epochs only; the same loop on a CPU."""
+class TestLossReadEveryFewEpochs:
+    """On a GPU the loss is copied to the host every few epochs only; here on a CPU."""
 
-    def rarely(self, **values) -> Training:
+    def every_seventh(self, **values) -> Training:
         training = make_training("node", "full", sizes=(12,), epochs=20, **values)
         training.sample_every = 7
         return training
 
-    def test_nothing_else_changes(self):
-        often, rarely = make_training("node", "full", sizes=(12,), epochs=20), self.rarely()
+    def test_training_is_the_same(self):
+        every = make_training("node", "full", sizes=(12,), epochs=20)
+        some = self.every_seventh()
         seen: list[int] = []
-        often.run()
-        rarely.run(Hooks(on_epoch=lambda progress: seen.append(progress.epoch)))
-        check_same_bits(often, rarely)
+        every.run()
+        some.run(Hooks(on_epoch=lambda progress: seen.append(progress.epoch)))
+        check_bit_identical(every, some)
         assert seen == list(range(1, 21))
 
-    def test_taken_up_between_two_looks(self):
-        whole, snapshots = self.rarely(), []
+    def test_resumed_between_two_reads_is_bit_identical(self):
+        whole, snapshots = self.every_seventh(), []
         whole.run(Hooks(save_due=lambda: True, save=snapshots.append))
         for snapshot in snapshots:
-            other = self.rarely(random_state=5)
-            for _ in range(3):  # what it did before is forgotten
+            other = self.every_seventh(random_state=5)
+            # Restoring discards these epochs.
+            for _ in range(3):
                 other.run_epoch(Hooks())
             other.restore(snapshot)
             other.run()
-            check_same_bits(whole, other)
+            check_bit_identical(whole, other)
 
     def test_a_failing_hook_loses_no_epoch(self):
-        training = self.rarely()
+        training = self.every_seventh()
         seen: list[int] = []
 
         def fail_once(progress) -> None:

@@ -1,4 +1,4 @@
-"""Memory of a GPU is not invented where there is none; what a GPU says is in test_gpu.py."""
+"""Peak memory on a CPU; tests on a GPU are in test_gpu.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from graphlatent.training.peak_memory import PeakMemory
 
 
-def test_nothing_is_said_of_a_cpu():
+def test_peak_is_none_on_a_cpu():
     memory = PeakMemory(torch.device("cpu"))
     with memory:
         torch.zeros(10)

@@ -1,4 +1,4 @@
-"""Features dense or sparse, and what is set up for a run."""
+"""The set-up of a run: dense or sparse features, batches, precision."""
 
 from __future__ import annotations
 
@@ -21,12 +21,9 @@ CPU = torch.device("cpu")
 
 
 def features(rows: int, width: int, per_row: int) -> SparseMatrix:
-    col = torch.stack(
-        [torch.randperm(width)[:per_row].sort().values for _ in range(rows)]
-    ).flatten()
-    return SparseMatrix(
-        torch.arange(rows + 1) * per_row, col, torch.ones(rows * per_row), (rows, width)
-    )
+    columns = [torch.randperm(width)[:per_row].sort().values for _ in range(rows)]
+    crow, value = torch.arange(rows + 1) * per_row, torch.ones(rows * per_row)
+    return SparseMatrix(crow, torch.cat(columns), value, (rows, width))
 
 
 @pytest.mark.parametrize(
@@ -39,30 +36,29 @@ def features(rows: int, width: int, per_row: int) -> SparseMatrix:
         (2000, 40, 21, "sparse"),
     ],
 )
-def test_the_rule_on_the_shapes_it_was_measured_on(width, per_row, edges_per_row, expected):
+def test_the_choice_on_the_shapes_of_the_benchmark(width, per_row, edges_per_row, expected):
     x = features(20, width, per_row)
+    rule = {"hidden_dim": 512, "stored_edges": 20 * edges_per_row, "device": CPU}
     for given in (x, x.to_dense()):
-        assert (
-            choose_form(given, "auto", hidden_dim=512, stored_edges=20 * edges_per_row, device=CPU)
-            == expected
-        )
+        assert choose_form(given, "auto", **rule) == expected
 
 
-def test_the_rule_can_be_overridden_and_minds_memory(monkeypatch):
+def test_the_choice_respects_the_setting_and_the_memory_limit(monkeypatch):
     x = features(20, 50, 40)
     rule = {"hidden_dim": 8, "stored_edges": 100, "device": CPU}
     assert choose_form(x, "auto", **rule) == "dense"
     assert choose_form(x, "sparse", **rule) == "sparse"
     monkeypatch.setattr(setup, "_DENSE_BYTES", 20 * 50)
     assert choose_form(x, "auto", **rule) == "sparse"
-    assert choose_form(x.to_dense(), "auto", **rule) == "dense"  # it is there already
+    # Dense features already take that memory.
+    assert choose_form(x.to_dense(), "auto", **rule) == "dense"
     thin = features(20, 5000, 1)
     monkeypatch.setattr(setup, "_DENSE_BYTES", 1 << 30)
     assert choose_form(thin, "auto", **rule) == "sparse"
     assert choose_form(thin, "auto", **rule, mini_batches=True) == "dense"
 
 
-def test_both_forms_are_the_same_features():
+def test_conversion_keeps_the_features():
     x = torch.relu(torch.randn(9, 7))
     sparse = as_form(x, "sparse")
     assert isinstance(sparse, SparseMatrix)
@@ -81,7 +77,7 @@ def test_training_does_not_depend_on_the_form(cls):
     np.testing.assert_allclose(curves[0], curves[2], rtol=1e-4)
 
 
-def test_what_is_set_up():
+def test_batches_and_features_of_both_levels():
     graph = as_sparse(random_graph([6, 5], one_hot=True))
     training, everything = set_up(graph, make_method("node", features="sparse"), device=CPU)
     assert isinstance(training.batches, FullBatches)
@@ -92,7 +88,7 @@ def test_what_is_set_up():
 
 
 class TestPrecision:
-    def test_on_a_cpu_it_is_float32_whatever_is_asked(self):
+    def test_all_precisions_are_float32_on_a_cpu(self):
         graph, values = random_graph([12]), {"hidden_dim": 8, "epochs": 5, "device": "cpu"}
         with pytest.warns(GraphLatentWarning, match="needs a GPU"):
             low = NodeLaGraph(precision="bf16", **values).fit(graph)
@@ -101,21 +97,22 @@ class TestPrecision:
             others = [NodeLaGraph(precision=p, **values).fit(graph) for p in ("fp32", "tf32")]
         assert low.history_.loss == others[0].history_.loss == others[1].history_.loss
 
-    def test_bf16_is_refused_where_it_cannot_be(self):
+    def test_bf16_is_rejected_with_the_general_engine(self):
         with pytest.raises(ConfigError, match="built-in encoder"):
             NodeLaGraph(precision="bf16", engine="general").fit(random_graph([5]))
 
-    def test_torchs_own_setting_is_left_alone(self):
+    def test_the_global_setting_of_torch_is_not_changed(self):
         before = torch.get_float32_matmul_precision()
         NodeLaGraph(hidden_dim=4, epochs=1, device="cpu").fit(random_graph([5]))
         assert torch.get_float32_matmul_precision() == before
 
     @pytest.mark.skipif(
-        not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="a newer switch of torch"
+        not hasattr(torch.backends.cuda.matmul, "fp32_precision"),
+        reason="this version of torch lacks the setting",
     )
-    def test_torchs_newer_switch_is_no_obstacle(self):
+    def test_the_new_setting_of_torch_is_supported(self):
         before = torch.backends.cuda.matmul.fp32_precision
-        # From here on torch refuses its older switch
+        # From here on torch rejects its old setting.
         torch.backends.cuda.matmul.fp32_precision = "tf32"
         try:
             NodeLaGraph(hidden_dim=4, epochs=1, device="cpu").fit(random_graph([5]))
@@ -126,13 +123,13 @@ class TestPrecision:
             torch.backends.cuda.matmul.fp32_precision = before
 
 
-def test_few_nodes_a_step_do_not_make_the_whole_graph_ready():
+def test_nothing_is_precomputed_for_the_whole_graph_with_batches_of_nodes():
     graph = random_graph([30])
-    training, everything = set_up(
-        graph, make_method("node", batching="nodes", nodes_per_step=5), device=CPU
-    )
+    method = make_method("node", batching="nodes", nodes_per_step=5)
+    training, everything = set_up(graph, method, device=CPU)
     assert isinstance(training.batches, NodeBatches)
     kept = training.batches.everything
-    assert training.method.known.ax is None and isinstance(kept.structure, EdgeList)
-    assert kept.x.data_ptr() == graph.x.data_ptr()  # the one copy that there is
+    assert training.method.cache.ax is None and isinstance(kept.structure, EdgeList)
+    # The features are not copied.
+    assert kept.x.data_ptr() == graph.x.data_ptr()
     assert everything().num_nodes == 30

@@ -18,7 +18,7 @@ from graphlatent.bench.loading import all_recipes, find_table, recipes_of
 from graphlatent.bench.pages import fill_pages, table_maker
 from graphlatent.bench.progress import SEEDS, cell_progress, unavailable_sets
 from graphlatent.bench.tables import make_table
-from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
+from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
 from graphlatent.data.datasets import data_root
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.io.atomic import refuse_unwritable, write_text
@@ -44,7 +44,7 @@ def list_cells(
     debug: Debug = False,
 ) -> None:
     """List the cells of tables: published number, whether the data is there, what is measured."""
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         if table is not None:
             find_table(table, argument="--table", owner="bench list")
         recipes = all_recipes() if table is None else recipes_of(table)
@@ -91,7 +91,7 @@ def show_table(
     """Make a table from the records: published and measured numbers, how they were selected,
     differences.
     """
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         write = FORMATS[_format(form, out)]
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
@@ -133,7 +133,7 @@ def compare_rows(
     """Compare two rows of the records, paired by seed and split: the difference and its 95 %
     interval.
     """
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         first, second = parse_cell_rows(tokens)
         records = _records(output, results, cells=[first.cell, second.cell])
         found = compare(records, first=first, second=second, result=result)
@@ -164,7 +164,7 @@ def fill(
     debug: Debug = False,
 ) -> None:
     """Write the tables of Markdown pages anew from the records."""
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         root = _folder(results or DEFAULT_RESULTS)
         # All of them are made before any is written
         texts = fill_pages(pages, {"table": table_maker(root)})
@@ -185,7 +185,7 @@ def compact_records(
     results: Results = None, quiet: Quiet = False, as_json: Json = False, debug: Debug = False
 ) -> None:
     """Sort the records by cell, row and seed, and drop those that later ones replaced."""
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         dropped = compact(_folder(results or DEFAULT_RESULTS))
         for path, count in dropped.items():
             output.say(f"{path}: {count} replaced records dropped")
@@ -235,11 +235,11 @@ def _report(output: Output, found: Comparison) -> None:
         lines,
     )
     summary = found.difference
-    said = (
+    text = (
         f"{points(summary.mean)} points, 95 % interval {interval(summary)}, {counts(summary)},"
         " paired"
     )
-    output.say(f"{found.first} minus {found.second}: {said}.")
+    output.say(f"{found.first} minus {found.second}: {text}.")
     output.say(found.words)
     numbers = {
         name: 100 * getattr(summary, name)

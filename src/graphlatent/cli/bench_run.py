@@ -17,7 +17,7 @@ from graphlatent.bench.loading import find_table, load_recipe, read_recipe, reci
 from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.rows import row_names
 from graphlatent.bench.runner import Event, run_cells
-from graphlatent.cli.output import Debug, Json, Output, Quiet, speaking
+from graphlatent.cli.output import Debug, Json, Output, Quiet, command_output
 from graphlatent.errors import ConfigError, InputError, bad_argument
 from graphlatent.ops.devices import pick_device
 
@@ -62,7 +62,7 @@ def run_rows(
     """Measure cells of the paper's tables. What is measured already is skipped, so a stopped run
     goes on.
     """
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         recipes, which = _recipes(cells or [], tables or []), parsed_seeds(seeds)
         chosen = None if rows is None else _rows(rows, recipes)
         number, total = (

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
+from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
 from graphlatent.io.atomic import refuse_existing, write_json
 from graphlatent.report.demo import DemoResult, run_demo
 
@@ -28,7 +28,7 @@ def demo(
     """Learn from synthetic latent graphs, where the truth is known; no downloads, about a
     minute.
     """
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         refuse_existing(out, overwrite=overwrite)
         began = time.monotonic()
         found = run_demo(out, seed=seed, progress=not quiet and not as_json, note=output.note)

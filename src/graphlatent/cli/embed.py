@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from graphlatent.cli.options import GraphInput, InputOptions
-from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, speaking
+from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.embedding import check_embedding_path
 from graphlatent.io.runfolder import RunFolder
@@ -29,7 +29,7 @@ def embed(
     """Embed a graph, the trained one or a new one of the same kind. Column names default to those
     of the training.
     """
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         check_embedding_path(out, overwrite=overwrite)
         estimator = load_estimator(run_path)
         before = options_of_run(RunFolder(run_path))

@@ -9,7 +9,7 @@ import typer
 
 from graphlatent.cli.models import estimator_for
 from graphlatent.cli.options import InputOptions
-from graphlatent.cli.output import Debug, Json, Output, Quiet, speaking
+from graphlatent.cli.output import Debug, Json, Output, Quiet, command_output
 from graphlatent.config import describe
 from graphlatent.data.datasets import DATASETS, data_root, is_present
 from graphlatent.data.describe import describe_graph, find_problems
@@ -27,7 +27,7 @@ def info(
     debug: Debug = False,
 ) -> None:
     """Say what is in a run folder or an input: sizes, degrees, features, problems found."""
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         run = RunFolder(source)
         if run.started:
             facts = _about_run(run)
@@ -94,7 +94,7 @@ def settings(
     debug: Debug = False,
 ) -> None:
     """List every setting: the arguments of the estimators, the keys of TOML files and of --set."""
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         rows = describe(estimator_for(level, method).settings_class)
         output.settings(
             f"settings of method '{method}' at {level} level",
@@ -117,7 +117,7 @@ def list_data(
     debug: Debug = False,
 ) -> None:
     """List the data sets of the paper that can be used by name, and which are available locally."""
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         where = root or data_root()
         rows = [
             {

@@ -10,7 +10,7 @@ import typer
 from graphlatent._version import __version__
 from graphlatent.cli.models import estimator_for, make_estimator, settings_in_file
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
-from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, speaking
+from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
 from graphlatent.cli.scores import print_scores
 from graphlatent.config import to_mapping
 from graphlatent.data.describe import describe_graph
@@ -51,7 +51,7 @@ def links(
     """Predict links: hold out edges, train on the others alone, and tell the held-out ones from
     pairs without an edge.
     """
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
         estimator = _estimator(settings, method)

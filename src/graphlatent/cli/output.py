@@ -101,7 +101,7 @@ class Output:
 
 
 @contextmanager
-def speaking(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Output]:
+def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Output]:
     """The output of a command; turns errors into messages and exit codes, and warnings into
     notes.
     """

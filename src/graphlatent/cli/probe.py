@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, speaking
+from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
 from graphlatent.cli.scores import print_scores
 from graphlatent.io.atomic import refuse_unwritable, write_json
 from graphlatent.probes.evaluation.evaluate import evaluate, split_notes
@@ -79,7 +79,7 @@ def probe(
     """Measure what embeddings know: a simple model on frozen rows, its settings chosen without the
     test labels.
     """
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         plan = evaluation_plan(kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds)
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)

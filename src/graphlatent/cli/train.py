@@ -20,7 +20,7 @@ from graphlatent.cli.models import (
     settings_in_file,
 )
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
-from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, speaking
+from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
 from graphlatent.data.datasets import find_dataset
 from graphlatent.data.describe import describe_graph
 from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
@@ -50,7 +50,7 @@ def train(
     debug: Debug = False,
 ) -> None:
     """Learn embeddings without labels and save model, history and embeddings in a run folder."""
-    with speaking(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         options = reading.table_options()
         run = RunFolder(out, replace=overwrite, reading=options.to_dict())
         if resume:

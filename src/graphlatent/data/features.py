@@ -217,7 +217,8 @@ def encode_columns(
     if missing or extra:
         raise InputError(
             f"The feature columns differ from those the model was fitted on: missing {missing}, not"
-            f" known {extra}. Give exactly the columns {known}."
+            f" known {extra}. Give exactly the columns {known}; read_graphs keeps others out with"
+            " label=[...]."
         )
     offset, rows, cols, values = 0, [], [], []
     for spec in specs:

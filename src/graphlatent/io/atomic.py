@@ -1,6 +1,4 @@
-"""Files that are either the old ones or the new ones, never half of each, whatever happens in
-between.
-"""
+"""Atomic writing: after a crash a file is complete, in its old or its new version."""
 
 from __future__ import annotations
 
@@ -14,8 +12,11 @@ from graphlatent.errors import OutputError
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, bring it safely to disk, then rename it to
-    `path`.
+    """Write a file through a temporary one in the same folder, flushed to disk and then renamed.
+
+    Args:
+        path: the file.
+        write: writes the content to the path that it is given.
 
     Raises:
         OutputError: where the folder cannot be written to.
@@ -55,7 +56,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
-    """Raise an `OutputError` where `path` is there already and may not be replaced."""
+    """Raise an `OutputError` where `path` exists and may not be replaced."""
     if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
         raise OutputError(
             f"{path} exists already. Choose another path, or allow replacing it (--overwrite,"
@@ -64,15 +65,16 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
 
 
 def refuse_unwritable(path: Path, *, overwrite: bool) -> None:
-    """Raise an `OutputError` where a file cannot be written to `path`: before long work rather than
-    after it.
+    """Raise an `OutputError` where a file cannot be written to `path`.
+
+    For use before a long computation.
     """
     _refuse_folder(path)
     refuse_existing(path, overwrite=overwrite)
-    there = next(parent for parent in path.absolute().parents if parent.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise OutputError(
-            f"Cannot write {path}: {there} is not a folder that can be written to. Choose another"
+            f"Cannot write {path}: {folder} is not a folder that can be written to. Choose another"
             " path."
         )
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from graphlatent._version import __version__
 from graphlatent.errors import ConfigError
 from graphlatent.io.atomic import write_text
@@ -19,10 +21,10 @@ DEFAULT_METHOD = "lagraph"
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What a configuration file says.
+    """The content of a configuration file.
 
     Args:
-        settings: by name.
+        settings: values by name.
         level: 'node' or 'graph'; None where the file does not say.
         method: name of a registered method.
         reading: options of the reader, such as names of columns; empty where there are none.
@@ -32,6 +34,30 @@ class RunConfig:
     level: str | None = None
     method: str = DEFAULT_METHOD
     reading: Mapping[str, Any] = field(default_factory=dict)
+
+    def settings_with(self, encoder: nn.Module | None, *, where: str) -> Mapping[str, Any]:
+        """The settings, with `encoder` in place of the name of a custom encoder.
+
+        Args:
+            encoder: required where the settings name a custom encoder, and None otherwise.
+            where: the run folder, for error messages.
+
+        Raises:
+            ConfigError: where an encoder is missing or not needed.
+        """
+        stored = str(self.settings.get("encoder"))
+        custom = stored.startswith("custom:")
+        if custom and encoder is None:
+            name = stored.partition(":")[2]
+            raise ConfigError(
+                f"{where} was trained with your own encoder {name}. Load it with"
+                f" encoder={name}(...)."
+            )
+        if encoder is not None and not custom:
+            raise ConfigError(
+                f"{where} was trained with encoder='{stored}'; leave out the 'encoder' argument."
+            )
+        return {**self.settings, "encoder": encoder} if custom else self.settings
 
 
 def write_config(path: Path, config: RunConfig) -> None:
@@ -63,7 +89,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> RunConfig:
-    """The configuration in a TOML file; settings are in a table [settings] or at the top.
+    """The configuration in a TOML file, whose settings are in a table [settings] or at the top.
 
     Raises:
         ConfigError: where the file cannot be read, or has settings in both places.

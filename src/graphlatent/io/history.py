@@ -1,4 +1,4 @@
-"""The loss and its named terms, one row an epoch."""
+"""The loss and its named terms, one row per epoch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 @dataclass
 class History:
-    """Means over each epoch's steps.
+    """The loss, its terms and the learning rate of every epoch, averaged over its steps.
 
     Args:
         loss: the weighted sum of the terms.
@@ -88,7 +88,7 @@ class History:
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Sequence[float]]) -> History:
-        """The history out of named columns; all but 'epoch', 'loss' and 'lr' are terms."""
+        """The history from named columns; all but 'epoch', 'loss' and 'lr' are terms."""
         values = {name: [float(v) for v in column] for name, column in columns.items()}
         terms = {n: v for n, v in values.items() if n not in ("epoch", "loss", "lr")}
         return cls(loss=values["loss"], terms=terms, lr=values["lr"])

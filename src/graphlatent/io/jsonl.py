@@ -25,7 +25,7 @@ def encode_line(value: Any) -> str:
 
 
 def append_line(path: Path, value: Any) -> None:
-    """Append a value as one line; the file and its folder are made where they are not.
+    """Append a value as one line; creates the file and its folder where they do not exist.
 
     Raises:
         OutputError: where the file cannot be written.
@@ -46,8 +46,9 @@ def append_line(path: Path, value: Any) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The complete lines of a file; none where there is no file. What a killed process left
-    unfinished is left out.
+    """The complete lines of a file, without a line that a killed process left incomplete.
+
+    The result is empty where the file does not exist.
 
     Raises:
         UnicodeDecodeError: where a line is not UTF-8.
@@ -60,8 +61,9 @@ def read_lines(path: Path) -> list[str]:
 
 
 def rewrite_lines(path: Path, change: Callable[[list[str]], Iterable[str]]) -> None:
-    """Replace the lines of a file by those that `change` makes of them, atomically; processes that
-    append meanwhile wait, and append to the new file.
+    """Replace the lines of a file by `change` of them, atomically.
+
+    Processes that append at the same time wait and then append to the new file.
     """
     with _locked(path):
         lines = change(read_lines(path))
@@ -76,7 +78,7 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
         while True:
             with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
-                # Another process may have replaced the file while this one waited for the lock
+                # Another process may have replaced the file while this one waited for the lock.
                 if _is_at(path, file):
                     yield file
                     return
@@ -106,7 +108,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def _end_of_lines(file: BinaryIO) -> int:
-    """Where the last complete line ends, in bytes from the start."""
+    """The position of the end of the last complete line, in bytes from the start."""
     end = file.seek(0, os.SEEK_END)
     while end > 0:
         start = max(0, end - 2**16)

@@ -1,15 +1,13 @@
-"""The folder of a run: what was asked, what it ran on, where it is, what came out. Written
-atomically, no pickle.
+"""The folder of a run. Every file is written atomically, without pickle.
 
-- `config.toml`: level, method, settings, and how the input was read
+- `config.toml`: level, method, settings, and options with which the input was read
 - `versions.json`: versions, seed, device, fingerprint of the input
-- `features.json`: how features are encoded (columns, categories, widths), fixed at fit time
-- `state/last.safetensors`: weights, optimiser, generators, history: all that a killed run needs to
-  go on
-- `history.csv`: loss terms per epoch
-- `model.safetensors`: the trained weights and batch-norm statistics
-- `manifest.json`: checksums; written last, so a folder with it is complete
-- `embeddings.parquet, results.json`: written by the command line
+- `features.json`: encoding of the features (columns, categories, widths), fixed at fit time
+- `state/last.safetensors`: weights, optimizer, generators and history, from which a run is resumed
+- `history.csv`: loss and terms per epoch
+- `model.safetensors`: trained weights and batch-norm statistics
+- `manifest.json`: checksums; written last, so that its presence marks a complete folder
+- `embeddings.parquet`, `results.json`: written by the command line
 """
 
 from __future__ import annotations
@@ -37,10 +35,20 @@ from graphlatent.io.tensors import load_tensors, save_tensors
 
 FORMAT = 1
 CHECKED = ("config.toml", "features.json", "model.safetensors")
+# The files of an old run that a new one deletes, in this order.
+_REPLACED = (
+    "manifest.json",
+    "results.json",
+    "embeddings.parquet",
+    "history.csv",
+    "model.safetensors",
+    "config.toml",
+    "state/last.safetensors",
+)
 
 
 def versions(settings: Settings, *, device: torch.device, fingerprint: str) -> dict[str, Any]:
-    """What a run depends on beside its settings."""
+    """Versions, platform, device, seed and input of a run."""
     packages = {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -60,7 +68,7 @@ def versions(settings: Settings, *, device: torch.device, fingerprint: str) -> d
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything a run needs to go on: tensors by name, and a few numbers as JSON text."""
+    """The state from which a run is resumed: named tensors, and other values as JSON text."""
 
     tensors: Mapping[str, Tensor]
     position: str
@@ -71,9 +79,9 @@ class RunFolder:
 
     Args:
         path: the folder.
-        replace: start anew where there is a run already, instead of taking it up; the old one is
-            kept until the new one's input and settings have been found good.
-        reading: options with which the input was read, kept in config.toml.
+        replace: start a new run where the folder already holds one, instead of resuming it. The
+            old one is deleted once the new input and settings have been checked.
+        reading: options with which the input was read, stored in config.toml.
     """
 
     def __init__(
@@ -88,27 +96,27 @@ class RunFolder:
 
     @property
     def state_path(self) -> Path:
-        """Where the latest snapshot is."""
+        """The path of the latest snapshot."""
         return self.path / "state" / "last.safetensors"
 
     @property
     def complete(self) -> bool:
-        """Whether training ended and its model was written."""
+        """Whether training has finished and the model is written."""
         return (self.path / "manifest.json").is_file()
 
     @property
     def started(self) -> bool:
-        """Whether there is a run here at all, complete or not."""
+        """Whether the folder holds a run, complete or not."""
         return (self.path / "config.toml").is_file()
 
     def begin(
         self, config: RunConfig, *, features: Mapping[str, Any], about: Mapping[str, Any]
     ) -> None:
-        """Write what is known before training, after making an old model here invalid.
+        """Write the files that are known before training, after deleting those of an old run.
 
         Args:
             config: level, method and settings.
-            features: how features are encoded.
+            features: encoding of the features.
             about: versions and the fingerprint of the input.
         """
         self._clear()
@@ -117,26 +125,17 @@ class RunFolder:
         write_json(self.path / "versions.json", about)
 
     def _clear(self) -> None:
-        """Forget an old run here, the mark of its completeness first; files of others stay."""
-        for name in (
-            "manifest.json",
-            "results.json",
-            "embeddings.parquet",
-            "history.csv",
-            "model.safetensors",
-            "config.toml",
-        ):
+        """Delete the files of an old run, its manifest first, and no other files."""
+        for name in _REPLACED:
             if (self.path / name).is_file():
                 (self.path / name).unlink()
-        if self.state_path.is_file():
-            self.state_path.unlink()
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Replace the latest snapshot."""
         save_tensors(self.state_path, snapshot.tensors, snapshot.position)
 
     def load_snapshot(self) -> Snapshot | None:
-        """The latest snapshot, or None where none was saved before the run stopped."""
+        """The latest snapshot, or None where none was saved."""
         for folder in (self.path, self.state_path.parent):
             if folder.is_dir():
                 remove_leftovers(folder)
@@ -151,7 +150,7 @@ class RunFolder:
         return Snapshot(tensors, metadata)
 
     def finish(self, model_state: Mapping[str, Tensor], history: History) -> None:
-        """Write the trained model, and last the manifest that makes the folder complete."""
+        """Write the history, the trained model and, last, the manifest."""
         write_text(self.path / "history.csv", history.to_csv())
         save_tensors(
             self.path / "model.safetensors",
@@ -190,7 +189,7 @@ class RunFolder:
         return value
 
     def read_model(self) -> dict[str, Tensor]:
-        """The trained weights, after checking version and checksums.
+        """The trained weights; checks the version and the checksums.
 
         Raises:
             RunFolderError: where training has not finished, or a file is missing, of another
@@ -226,7 +225,7 @@ class RunFolder:
         return load_tensors(self.path / "model.safetensors")[0]
 
     def read_history(self) -> History:
-        """The loss terms per epoch; from the latest snapshot where the run is not complete."""
+        """The loss and its terms per epoch; of an incomplete run, from the latest snapshot."""
         if not (self.path / "history.csv").is_file():
             snapshot = self.load_snapshot()
             if snapshot is None:
@@ -242,11 +241,11 @@ class RunFolder:
             raise RunFolderError(f"{self.path / 'history.csv'} is damaged: {error}.") from error
 
     def check_same(self, config: RunConfig, *, fingerprint: str) -> None:
-        """Raise a `RunFolderError` that shows the difference where a run would change on resuming.
+        """Raise a `RunFolderError` that lists what differs from the run in this folder.
 
         Args:
-            config: level, method and settings of now.
-            fingerprint: of the input of now.
+            config: current level, method and settings.
+            fingerprint: fingerprint of the current input.
         """
         old = self.read_config()
         differences = [
@@ -265,7 +264,7 @@ class RunFolder:
                 if before.get(key) != now.get(key)
             ]
         if self.read_json("versions.json").get("input") != fingerprint:
-            differences.append("the input graph: its fingerprint is another one than the run's")
+            differences.append("the input graph: its fingerprint differs from that of the run")
         if differences:
             raise RunFolderError(
                 f"Cannot resume {self.path}: "

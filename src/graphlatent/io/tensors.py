@@ -16,10 +16,11 @@ _KEY = "graphlatent"
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: str) -> None:
-    """Write tensors and one text.
+    """Write named tensors and one text.
 
-    The text has a single key, since safetensors writes several in no fixed order. `save_file` is
-    not used: it leaves a temporary file of its own when the process is killed inside it.
+    The text is under a single key, since safetensors writes several keys in no fixed order.
+    `safetensors.torch.save_file` is not used because it leaves a temporary file behind when the
+    process is killed.
     """
     # Cloned, because safetensors refuses tensors that share memory.
     copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
@@ -28,7 +29,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: str) -> None:
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], str | None]:
-    """The tensors and the text of a file; None where it has no such text.
+    """The tensors and the text of a file; the text is None where the file has none.
 
     Raises:
         RunFolderError: where the file is truncated or damaged.

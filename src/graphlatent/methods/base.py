@@ -1,9 +1,9 @@
-"""What a self-supervised method is: the contract that the rest of the package knows it by.
+"""The interface of a self-supervised method, and the terms of its loss.
 
-A method builds a model, computes the named terms of its loss in a training step, may act after an
-optimizer step (moving averages), and encodes. Training, checkpoints, history, progress bar, plots,
-estimators, command line and bench know a method through this file alone. docs/adding_a_method.md
-walks through a new one.
+A method builds a model, computes the named terms of its loss in a training step, may update the
+model after an optimizer step (moving averages), and encodes. Training, checkpoints, history,
+progress bar, plots, estimators, command line and bench use a method through this interface only.
+docs/adding_a_method.md is a tutorial.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from graphlatent.ops.sparse import SparseMatrix
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """One named part of a loss, kept as a sum and a count.
+    """One named term of a loss, stored as a sum and a count.
 
-    Sums of several micro-batches or processes are added before anything is divided, because the
-    root of a mean does not split.
+    Sums and counts of micro-batches or processes are added before the division, because the root of
+    a mean cannot be averaged over parts.
 
     Args:
         sum: sum of the errors, a scalar with a gradient.
-        count: what to divide it by; less than 1 counts as 1.
-        weight: of the term in the loss.
+        count: the divisor of the sum; less than 1 counts as 1.
+        weight: factor of the term in the loss.
         shape: 'mean' is sum / count, 'root' is its square root.
     """
 
@@ -64,7 +64,7 @@ class Loss:
 
 
 def combine(terms: Terms) -> Loss:
-    """The loss of terms whose sums may have been added over micro-batches or processes."""
+    """The loss of terms, whose sums may have been added over micro-batches or processes."""
     values = {name: term.value for name, term in terms.items()}
     weighted = [
         value if terms[name].weight == 1.0 else terms[name].weight * value
@@ -77,7 +77,7 @@ def combine(terms: Terms) -> Loss:
 
 
 def add_terms(first: Terms, second: Terms) -> dict[str, Term]:
-    """The terms of two micro-batches together."""
+    """The terms of two micro-batches added up."""
     return {name: term + second[name] for name, term in first.items()}
 
 
@@ -95,26 +95,26 @@ class Method(ABC, Generic[AnySettings]):
     """One self-supervised method with its settings.
 
     Args:
-        settings: resolved (`config.resolve`).
+        settings: resolved settings (`config.resolve`).
         level: what is embedded, 'node' or 'graph'.
 
     The model that `build` returns must have an attribute `encoder` (nn/encoders.py). State that
-    training changes belongs into the model, as parameters or buffers, so that checkpoints keep it.
+    changes in training must be parameters or buffers of the model, so that checkpoints contain it.
     """
 
     name: ClassVar[str]
-    """What the method is called on the command line and in recipes."""
+    """The method's name on the command line and in recipes."""
     term_names: ClassVar[tuple[str, ...]]
-    """The terms that `step` returns, in this order."""
+    """The names of the terms that `step` returns, in order."""
     fixed_shapes: ClassVar[bool] = False
-    """No tensor's shape in `step` depends on values, and nothing makes the host wait for a GPU."""
+    """Whether `step` has shapes that do not depend on values, and no host synchronisation."""
 
     def __init__(self, settings: AnySettings, *, level: Level) -> None:
         self.settings, self.level = settings, level
 
     @abstractmethod
     def build(self, in_dim: int, *, generator: torch.Generator) -> nn.Module:
-        """A freshly initialised model for features of width `in_dim`, on the CPU in float32."""
+        """A newly initialised model for features of width `in_dim`, on the CPU in float32."""
 
     @abstractmethod
     def step(self, model: nn.Module, batch: Batch, *, generator: torch.Generator) -> Terms:
@@ -122,39 +122,40 @@ class Method(ABC, Generic[AnySettings]):
 
         Args:
             model: in training mode.
-            batch: one step's input; `batch.counts`, where given, says which rows count.
+            batch: input of the step; where `batch.counts` is given, only those rows count.
             generator: source of all randomness, on the batch's device.
         """
 
-    # What most methods leave as it is.
+    # Optional methods, with defaults that suit most methods.
 
     def encode(self, model: nn.Module, batch: Batch) -> list[Tensor]:
-        """The output of every encoder layer, each [N, H]: what an embedding is read from."""
+        """The output of every encoder layer, each [N, H], from which embeddings are computed."""
         layers: list[Tensor] = model.encoder.layers(  # type: ignore[union-attr, operator]
             batch.x, batch.structure
         )
         return layers
 
     def after_step(self, model: nn.Module) -> None:
-        """Update what the optimizer does not, such as a moving average. Part of a captured step."""
+        """Update the model after an optimizer step, such as a moving average of its weights."""
 
     def check_features(self, x: Tensor | SparseMatrix) -> None:
-        """Raise an `InputError` where the method cannot work on these features."""
+        """Raise an `InputError` where the method does not support these features."""
 
     def prepare(self, model: nn.Module, edges: EdgeList) -> Structure:
-        """What the model propagates with, precomputed once for fixed edges."""
+        """The structure that the model propagates with, computed once for fixed edges."""
         structure: Structure = model.encoder.prepare(edges)  # type: ignore[union-attr, operator]
         return structure
 
     def begin(self, model: nn.Module, source: BatchSource) -> BatchSource:
-        """Precompute what no step changes; may return another source of the same batches.
+        """Precompute values that are the same in all steps; called once, before the first step.
 
-        Called once, before the first step.
+        Returns:
+            The source of batches to train on: `source`, or one that yields equivalent batches.
         """
         return source
 
     def chooses_feature_form(self, model: nn.Module) -> bool:
-        """Whether features may be turned dense or sparse, whichever multiplies faster."""
+        """Whether features may be converted to dense or sparse, whichever multiplies faster."""
         return isinstance(model.encoder, GNNEncoder)
 
     def can_capture(self, model: nn.Module) -> bool:
@@ -162,19 +163,19 @@ class Method(ABC, Generic[AnySettings]):
         return self.fixed_shapes and isinstance(model.encoder, GNNEncoder)
 
     def after_epoch(self, values: Mapping[str, float]) -> bool:
-        """Look at an epoch's mean terms; True where later steps are computed in another way.
+        """Inspect an epoch's mean terms; True where later steps are computed differently.
 
-        Captured steps are then captured again. On a GPU not every epoch is looked at.
+        Captured steps are then captured again. On a GPU it is not called after every epoch.
         """
         return False
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must keep besides the model: plain values, as for JSON."""
+        """The state outside the model that a checkpoint must contain, as JSON values."""
         return {}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go back to what `state` returned."""
+        """Restore the state that `state` returned."""
 
     def measure(self, model: nn.Module, batch: Batch) -> None:
-        """Run every part of the model whose batch-norm statistics are needed after training."""
+        """Run all parts of the model whose batch-norm statistics are used after training."""
         self.encode(model, batch)

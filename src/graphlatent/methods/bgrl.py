@@ -1,8 +1,8 @@
 """BGRL: bootstrapped graph latents (`Thakoor et al. 2022 <https://arxiv.org/abs/2102.06514>`_).
 
-Two views of the graph, each with some feature columns masked and some edges dropped. From the
-online encoder's embedding of a node in one view, a predictor q predicts the embedding that a target
-encoder, a moving average of the online one, gives it in the other view:
+Two views of the graph have some feature columns masked and some edges dropped. From the online
+encoder's embedding of a node in one view, a predictor q predicts the embedding of the node in the
+other view by the target encoder, a moving average of the online encoder:
 
     L = 1/N sum_i [ 2 - cos(q(h1_i), t2_i) - cos(q(h2_i), t1_i) ]
     target <- m * target + (1 - m) * online,   m = 1 - (1 - m_0) (cos(pi step / steps) + 1) / 2
@@ -37,7 +37,7 @@ Share: TypeAlias = Annotated[float, Range(0, 1), Doc("share that is dropped in t
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BGRLSettings(NodeSettings):
-    """Settings of `NodeBGRL`; the paper's for Computers, with fewer epochs."""
+    """Settings of `NodeBGRL`: those of the paper for Computers, with fewer epochs."""
 
     hidden_dim: config.HiddenDim = 256
     num_layers: config.NumLayers = 2
@@ -59,7 +59,7 @@ class BGRLSettings(NodeSettings):
 
 
 class BGRLModel(nn.Module):
-    """Online encoder, predictor, target encoder, and the number of steps taken."""
+    """Online encoder, predictor, target encoder, and the number of completed steps."""
 
     steps: Tensor
 
@@ -86,7 +86,7 @@ class BGRL(Method[BGRLSettings]):
     fixed_shapes: ClassVar[bool] = True
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> BGRLModel:
-        """Encoders with batch norm before every activation, and the predictor."""
+        """A newly initialised predictor and encoders with batch norm before every activation."""
         settings, norm = self.settings, {"last_norm": True, "norm_first": True}
         encoder = build_encoder(
             settings, in_dim, out_dim=settings.out_dim, **norm, generator=generator
@@ -103,7 +103,7 @@ class BGRL(Method[BGRLSettings]):
     def step(
         self, model: nn.Module, batch: Batch, *, generator: torch.Generator
     ) -> dict[str, Term]:
-        """Draw two views and predict the target encoder's embeddings across them."""
+        """The two terms of the loss, for two random views."""
         s, x, gen = self.settings, batch.x, generator
         views: list[View] = []
         for mask, drop in ((s.feature_mask_1, s.edge_drop_1), (s.feature_mask_2, s.edge_drop_2)):
@@ -113,7 +113,7 @@ class BGRL(Method[BGRLSettings]):
         return self.terms(cast(BGRLModel, model), batch, *views)
 
     def terms(self, model: BGRLModel, batch: Batch, view_1: View, view_2: View) -> dict[str, Term]:
-        """The cosine distances of both predictions for two given views."""
+        """The two terms of the loss, for given views."""
         with torch.no_grad():
             targets = [model.target.layers(*view)[-1] for view in (view_2, view_1)]
         counts = torch.ones_like(batch.graph_id) if batch.counts is None else batch.counts
@@ -126,7 +126,7 @@ class BGRL(Method[BGRLSettings]):
 
     @torch.no_grad()
     def after_step(self, model: nn.Module) -> None:
-        """Move the target encoder towards the online one."""
+        """Update the moving average of the target encoder."""
         bgrl, settings = cast(BGRLModel, model), self.settings
         share = bgrl.steps / max(settings.epochs * settings.steps_per_epoch, 1)
         towards = (1 - settings.momentum) * (torch.cos(math.pi * share) + 1) / 2

@@ -1,7 +1,7 @@
 """Deep Graph Infomax (`Velickovic et al. 2019 <https://arxiv.org/abs/1809.10341>`_).
 
-A discriminator learns to tell the nodes of the graph from those of a corrupted one, whose feature
-rows are permuted, by comparing each with a summary of the graph:
+A discriminator learns to distinguish the nodes of the graph from those of a corrupted graph, whose
+feature rows are permuted, by comparing each node with a summary of the graph:
 
     s = sigmoid(mean_i h_i),   D(h, s) = sigmoid(h^T W s)
     L = - ( sum_i log D(h_i, s) + sum_j log(1 - D(h~_j, s)) ) / (N + M),   M = N
@@ -28,7 +28,7 @@ from graphlatent.ops.feature_views import PermutedRows
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DGISettings(NodeSettings):
-    """Settings of `NodeDGI`; the paper's, with a smaller limit of epochs."""
+    """Settings of `NodeDGI`: those of the paper, with fewer epochs."""
 
     hidden_dim: config.HiddenDim = 512
     num_layers: config.NumLayers = 1
@@ -50,27 +50,27 @@ class DGIModel(nn.Module):
 
 
 class DGI(Method[DGISettings]):
-    """Deep Graph Infomax; with several graphs in a batch, each has its own summary."""
+    """Deep Graph Infomax; each graph of a batch has its own summary."""
 
     name: ClassVar[str] = "dgi"
     term_names: ClassVar[tuple[str, ...]] = ("positive", "negative")
     fixed_shapes: ClassVar[bool] = True
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> DGIModel:
-        """Encoder and discriminator, freshly initialised."""
+        """A newly initialised encoder and discriminator."""
         encoder = build_encoder(self.settings, in_dim, generator=generator)
         return DGIModel(encoder, generator=generator)
 
     def step(
         self, model: nn.Module, batch: Batch, *, generator: torch.Generator
     ) -> dict[str, Term]:
-        """Corrupt the features, encode both graphs, and discriminate their nodes."""
+        """The two terms of the binary cross-entropy, for a random permutation of the features."""
         device = batch.graph_id.device
         key = torch.rand(batch.num_nodes, generator=generator, device=device)
         return self.terms(cast(DGIModel, model), batch, torch.argsort(key))
 
     def terms(self, model: DGIModel, batch: Batch, order: Tensor) -> dict[str, Term]:
-        """The two halves of the binary cross-entropy for a given permutation of rows, [N]."""
+        """The two terms of the binary cross-entropy, for the permutation `order` of rows, [N]."""
         positive = self.encode(model, batch)[-1]
         corrupted = PermutedRows(batch.x, order)
         negative = model.encoder.layers(corrupted, batch.structure)[-1]
@@ -81,11 +81,11 @@ class DGI(Method[DGISettings]):
         direction = (summary @ model.weight.T)[batch.graph_id]
         count = weight.sum()
         # -log sigmoid(a) = softplus(-a), -log(1 - sigmoid(a)) = softplus(a).
-        told = functional.softplus(-(positive * direction).sum(1))
-        fooled = functional.softplus((negative * direction).sum(1))
+        positive_loss = functional.softplus(-(positive * direction).sum(1))
+        negative_loss = functional.softplus((negative * direction).sum(1))
         return {
-            "positive": Term((told * weight).sum(), count, 0.5),
-            "negative": Term((fooled * weight).sum(), count, 0.5),
+            "positive": Term((positive_loss * weight).sum(), count, 0.5),
+            "negative": Term((negative_loss * weight).sum(), count, 0.5),
         }
 
 

@@ -19,10 +19,10 @@ AnyEstimator = TypeVar("AnyEstimator", bound=type[Estimator])
 
 
 def register(estimator: AnyEstimator) -> AnyEstimator:
-    """Make an estimator class known by its method's name and its level (a class decorator).
+    """Register an estimator class under its method's name and its level (a class decorator).
 
-    `graphlatent train --method NAME`, `graphlatent settings --method NAME`, loading a run folder
-    and the bench find it then.
+    It is then available to `graphlatent train --method NAME`, `graphlatent settings --method NAME`,
+    `load_estimator` and the bench.
     """
     _ESTIMATORS[estimator.method.name, estimator.level] = estimator
     return estimator
@@ -32,7 +32,7 @@ def estimator_class(name: str, level: str) -> type[Estimator]:
     """The estimator class of a registered method at a level, 'node' or 'graph'.
 
     Raises:
-        ConfigError: where there is none; the message names those that there are.
+        ConfigError: where there is none; the message lists the registered methods.
     """
     if (name, level) not in _ESTIMATORS:
         _import_plugins()
@@ -49,7 +49,7 @@ def estimator_class(name: str, level: str) -> type[Estimator]:
 
 @cache
 def _import_plugins() -> None:
-    """Import the modules that installed packages announce as methods, which registers them."""
+    """Import the modules that installed packages declare as methods, which registers them."""
     for plugin in entry_points(group="graphlatent.methods"):
         plugin.load()
 
@@ -62,10 +62,10 @@ def method_names(level: str) -> list[str]:
 def load_estimator(
     folder: str | Path, *, encoder: nn.Module | None = None, device: str | None = None
 ) -> Estimator:
-    """The fitted estimator in a run folder, of whatever method and level it is.
+    """The fitted estimator in a run folder, of any registered method and level.
 
     Args:
-        folder: a finished run, or what `save` wrote.
+        folder: the folder of a finished run, or one that `save` wrote.
         encoder: as in `Estimator.load`.
         device: as in `Estimator.load`.
     """

@@ -1,1 +1,1 @@
-"""Encoders, decoders and readout, and the model that holds them."""
+"""Encoders, decoders, normalisation and readout."""

@@ -1,4 +1,4 @@
-"""Decoders: from the encoder's last layer back to the features."""
+"""Decoders, which reconstruct features from the encoder's last layer."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from graphlatent.ops.sparse import SparseMatrix
 
 
 def linear(in_dim: int, out_dim: int) -> nn.Linear:
-    """A linear layer left uninitialised: torch's own start would draw from the global generator."""
+    """An uninitialised linear layer: torch would initialise it from the global generator."""
     layer: nn.Linear = skip_init(nn.Linear, in_dim, out_dim, dtype=torch.float32)  # type: ignore[no-untyped-call]
     return layer
 
 
 class MLPDecoder(nn.Module):
-    """Linear, ReLU, batch norm between layers; the last is linear with nothing after it (or ReLU,
-    as released).
+    """An MLP with ReLU and batch norm after every layer but the last.
 
     Args:
         in_dim: width of the encoder's last layer, H.
         out_dim: features of a node, F.
         num_layers: depth; 1 is a linear map.
-        relu_output: a ReLU at the end.
+        relu_output: apply ReLU to the output, as the released scripts do.
         generator: source of the initial weights.
     """
 
@@ -54,7 +53,7 @@ class MLPDecoder(nn.Module):
         return torch.relu(out) if self.relu_output else out
 
     def body(self, hidden: Tensor) -> Tensor:
-        """All but the last linear layer, [N, H], in the decoder's own precision."""
+        """The output of all but the last linear layer, [N, H], in the decoder's dtype."""
         hidden = hidden.to(self.linears[0].weight.dtype)  # type: ignore[arg-type]
         for linear, norm in zip(self.linears, self.norms, strict=False):
             hidden = norm(torch.relu(linear(hidden)))
@@ -62,8 +61,9 @@ class MLPDecoder(nn.Module):
 
 
 class GNNDecoder(nn.Module):
-    """The same shape with graph convolutions in place of linear maps; allowed at graph level
-    (Corollary 2).
+    """The decoder with graph convolutions in place of linear layers.
+
+    It is allowed at graph level only (Corollary 2 of the paper).
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class GNNDecoder(nn.Module):
     def forward(self, hidden: Tensor, structure: Structure) -> Tensor:
         """Reconstructed features, [N, F]."""
         if not isinstance(structure, SparseMatrix):
-            raise TypeError("a GNN decoder propagates with a prepared matrix")
+            raise TypeError("a GNN decoder needs a propagation matrix, not an edge list")
         for conv, norm in zip(self.convs, self.norms, strict=False):
             hidden = norm(torch.relu(conv(hidden, structure)))
         out: Tensor = self.convs[-1](hidden, structure)

@@ -1,13 +1,14 @@
-"""Propagation with some edges dropped, normalised as if they had never been there.
+"""Propagation without some of the edges, normalised for the edges that remain.
 
-The places of the matrix stay and the values of dropped edges are 0, so that no shape depends on
-which edges are dropped. Legend: N nodes, E edges, nnz stored values.
+The sparsity pattern of the matrix is fixed and the values of dropped edges are 0, so that no shape
+depends on which edges are dropped. Legend: N nodes, E edges, nnz stored values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,13 +19,14 @@ from graphlatent.ops.sparse import SparseMatrix
 
 @dataclass(eq=False)
 class DroppableMatrix(SparseMatrix):
-    """The propagation matrix of a GCN or GIN layer that can be made again without some edges.
+    """The propagation matrix of a GCN or GIN layer, recomputable without some of the edges.
 
     Args:
         kind: 'gcn' or 'gin'.
-        weight: the edge weight behind each value, [nnz]; 0 where there is no edge.
-        loop: whether a value is on the diagonal, bool [nnz].
-        edge: whether there is an edge behind a value, bool [nnz]: not so for added self-loops.
+        weight: edge weight of each stored value, [nnz]; 0 where there is no edge.
+        loop: whether a stored value is on the diagonal, bool [nnz].
+        edge: whether a stored value belongs to an edge of the graph, bool [nnz]; False for added
+            self-loops.
     """
 
     kind: str = field(kw_only=True)
@@ -40,57 +42,42 @@ class DroppableMatrix(SparseMatrix):
         weight = torch.ones(source.numel(), dtype=torch.float64, device=source.device)
         if edges.edge_weight is not None:
             weight = edges.edge_weight.to(torch.float64)
-        no_loop = torch.ones(size, dtype=torch.bool, device=source.device)
-        no_loop[source[source == target]] = False
-        added = torch.nonzero(no_loop)[:, 0]
+        without_loop = torch.ones(size, dtype=torch.bool, device=source.device)
+        without_loop[source[source == target]] = False
+        added = torch.nonzero(without_loop)[:, 0]
         row, col = torch.cat([target, added]), torch.cat([source, added])
         order = torch.argsort(row * size + col)
         crow = torch.zeros(size + 1, dtype=torch.int64, device=source.device)
         crow[1:] = torch.cumsum(torch.bincount(row, minlength=size), 0)
         weight = torch.cat([weight, weight.new_zeros(added.numel())])[order]
-        matrix = cls(
-            crow,
-            col[order],
-            weight,
-            (size, size),
-            edges.undirected,
-            kind=kind,
-            weight=weight,
-            loop=(row == col)[order],
-            edge=(torch.arange(row.numel(), device=source.device) < source.numel())[order],
-        )
-        every = torch.ones_like(matrix.edge)
-        return replace(matrix, value=matrix.values_of(every))
+        loop = (row == col)[order]
+        edge = (torch.arange(row.numel(), device=source.device) < source.numel())[order]
+        parts: dict[str, Any] = {"kind": kind, "weight": weight, "loop": loop, "edge": edge}
+        matrix = cls(crow, col[order], weight, (size, size), edges.undirected, **parts)
+        return replace(matrix, value=matrix.values_of(torch.ones_like(edge)))
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> DroppableMatrix:
-        """The same matrix on another device or with another value type."""
+        """The matrix on another device or with another dtype."""
         moved = super().to(device, dtype)
-        where = moved.value.device
-        return DroppableMatrix(
-            moved.crow,
-            moved.col,
-            moved.value,
-            self.shape,
-            self.symmetric,
-            kind=self.kind,
-            weight=self.weight.to(where, moved.value.dtype),
-            loop=self.loop.to(where),
-            edge=self.edge.to(where),
-        )
+        csr = (moved.crow, moved.col, moved.value)
+        weight = self.weight.to(moved.device, moved.dtype)
+        loop, edge = self.loop.to(moved.device), self.edge.to(moved.device)
+        parts: dict[str, Any] = {"kind": self.kind, "weight": weight, "loop": loop, "edge": edge}
+        return DroppableMatrix(*csr, self.shape, self.symmetric, **parts)
 
     @cached_property
     def _row(self) -> Tensor:
         return self.row
 
     def values_of(self, keep: Tensor) -> Tensor:
-        """The values of the matrix of the kept edges, [nnz]; `keep` is bool [nnz]."""
+        """The stored values of the matrix without the edges where `keep`, bool [nnz], is False."""
         kept = self.edge & keep
         weight = self.weight * kept
         if self.kind == "gin":
             return weight + self.loop.to(weight.dtype)
-        # A node without a self-loop of its own gets one of weight 1.
+        # A node without a self-loop gets one of weight 1.
         weight = torch.where(self.loop & ~kept, torch.ones_like(weight), weight)
         row = self._row
         degree = weight.new_zeros(self.shape[0]).index_add(0, row, weight)
@@ -99,19 +86,19 @@ class DroppableMatrix(SparseMatrix):
 
 
 def drop_edges(structure: Structure, ratio: float, *, generator: torch.Generator) -> Structure:
-    """The structure without a random share of the edges; each direction is drawn by itself.
+    """The structure without a random share of its edges, each direction drawn independently.
 
     Args:
-        structure: of a built-in encoder a `DroppableMatrix`, of a user's own plain edges.
-        ratio: the chance of an edge to be dropped.
+        structure: a `DroppableMatrix` for a built-in encoder, an `EdgeList` for a custom one.
+        ratio: probability of dropping an edge.
         generator: on the structure's device.
     """
     if isinstance(structure, EdgeList):
         edge_index, weight = structure.edge_index, structure.edge_weight
-        draw = torch.rand(edge_index.shape[1], generator=generator, device=edge_index.device)
-        kept = draw >= ratio
+        uniform = torch.rand(edge_index.shape[1], generator=generator, device=edge_index.device)
+        kept = uniform >= ratio
         weight = None if weight is None else weight[kept]
         return EdgeList(edge_index[:, kept], weight, structure.num_nodes, undirected=False)
     assert isinstance(structure, DroppableMatrix)
-    draw = torch.rand(structure.nnz, generator=generator, device=structure.device)
-    return structure.with_values(structure.values_of(draw >= ratio))
+    uniform = torch.rand(structure.nnz, generator=generator, device=structure.device)
+    return structure.with_values(structure.values_of(uniform >= ratio))

@@ -1,7 +1,7 @@
-"""GCN and GIN encoders, and the adapter for the user's own.
+"""GCN and GIN encoders, and the adapter for custom encoders.
 
-A layer is convolution, activation, batch norm. The last one ends with its activation: no batch norm
-anywhere inside it, as the paper says (the released scripts have one there: `last_norm=True`).
+A layer is a convolution, an activation and batch norm. The last layer has no batch norm, as in the
+paper; the released scripts have one (`last_norm=True`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class GCNLayer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(out_dim))
 
     def linear_part(self, x: Features, matrix: SparseMatrix) -> Tensor:
-        """What is linear in `x`, [N, out_dim]."""
+        """The part of the layer that is linear in `x`, [N, out_dim]."""
         return propagate(matrix, x, self.weight, self.bias)
 
     def row_wise(self, z: Tensor) -> Tensor:
-        """What follows the linear part, row by row: nothing."""
+        """The row-wise function after the linear part: the identity."""
         return z
 
     def forward(self, x: Features, matrix: SparseMatrix) -> Tensor:
@@ -56,13 +56,14 @@ class GINLayer(nn.Module):
         self.bias2 = nn.Parameter(torch.zeros(out_dim))
 
     def linear_part(self, x: Features, matrix: SparseMatrix) -> Tensor:
-        """What is linear in `x`, [N, out_dim]: the first linear map and the sum over neighbours
-        commute.
+        """The part of the layer that is linear in `x`, [N, out_dim].
+
+        The first layer of the MLP and the sum over neighbours commute.
         """
         return propagate(matrix, x, self.weight, self.bias)
 
     def row_wise(self, z: Tensor) -> Tensor:
-        """What follows the linear part, row by row: the rest of the MLP."""
+        """The row-wise function after the linear part: the rest of the MLP."""
         weight, bias = self.weight2.to(z.dtype), self.bias2.to(z.dtype)
         return torch.addmm(bias, torch.relu(z), weight)
 
@@ -76,8 +77,9 @@ MATRICES: dict[str, Callable[[EdgeList], SparseMatrix]] = {"gcn": gcn_matrix, "g
 
 
 def initialise(module: nn.Module, generator: torch.Generator | None = None) -> None:
-    """Xavier-uniform weights and zero biases in every layer of `module`; batch norms and slopes
-    keep their start.
+    """Set the weights of every layer in `module` Xavier-uniform and its biases to 0.
+
+    Batch norms and PReLU slopes are left as they are.
     """
     for layer in module.modules():
         if isinstance(layer, (GCNLayer, GINLayer, nn.Linear)):
@@ -89,12 +91,12 @@ def initialise(module: nn.Module, generator: torch.Generator | None = None) -> N
 
 
 class Encoder(Protocol):
-    """What a model asks of an encoder."""
+    """The interface of an encoder."""
 
     out_dim: int
 
     def prepare(self, edges: EdgeList) -> Structure:
-        """What `layers` propagates with, precomputed once for fixed edges."""
+        """The structure that `layers` propagates with, computed once for fixed edges."""
 
     def layers(self, x: Features, structure: Structure) -> list[Tensor]:
         """The output of every layer, each [N, H]."""
@@ -107,10 +109,10 @@ class GNNEncoder(nn.Module):
         in_dim: features of a node, F.
         kind: 'gcn' or 'gin'.
         hidden_dim: width of every layer, H.
-        num_layers: depth.
-        out_dim: width of the last layer; None is `hidden_dim`.
-        activation: 'prelu' (one slope a layer, starting at 0.25) or 'relu'; 'auto' is PReLU in GCN,
-            ReLU in GIN.
+        num_layers: number of layers.
+        out_dim: width of the last layer; None means `hidden_dim`.
+        activation: 'prelu' (one slope per layer, initially 0.25) or 'relu'; 'auto' is PReLU for
+            GCN and ReLU for GIN.
         last_norm: batch norm in the last layer too.
         norm_first: batch norm before the activation instead of after it.
         generator: source of the initial weights.
@@ -147,7 +149,7 @@ class GNNEncoder(nn.Module):
     def layers(self, x: Features, structure: Structure) -> list[Tensor]:
         """The output of every layer, each [N, H]."""
         if not isinstance(structure, SparseMatrix):
-            raise TypeError("a built-in encoder takes a prepared matrix")
+            raise TypeError("a built-in encoder needs a propagation matrix, not an edge list")
         outputs: list[Tensor] = []
         hidden: Features = x
         for i, conv in enumerate(self.convs):
@@ -157,9 +159,9 @@ class GNNEncoder(nn.Module):
         return outputs
 
     def post_linear(self, i: int, z: Tensor) -> Tensor:
-        """Layer `i` from its linear part `z` on, [N, H]: rest of the convolution, activation, norm.
+        """The output of layer `i`, [N, H], from its linear part `z` [N, H].
 
-        The last layer has a norm only where `last_norm` says so.
+        Applies the rest of the convolution, the activation and, if the layer has one, batch norm.
         """
         steps = [self.convs[i].row_wise, self.activations[i]]
         if i < len(self.norms):
@@ -169,20 +171,20 @@ class GNNEncoder(nn.Module):
         return z
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """The last layer's output, [N, H], from plain tensors: for use outside of graphlatent."""
+        """The last layer's output, [N, H], from plain tensors, for use outside graphlatent."""
         undirected = is_symmetric(edge_index, edge_weight, num_nodes=x.shape[0])
         edges = EdgeList(edge_index, edge_weight, x.shape[0], undirected)
         return self.layers(x, self.prepare(edges).to(x.device, x.dtype))[-1]
 
 
 class CustomEncoder(nn.Module):
-    """The user's module `(x, edge_index, edge_weight) -> [N, H]` in the form a model asks for.
+    """A user's module `(x, edge_index, edge_weight) -> [N, H]` with the interface of an encoder.
 
-    The module gets dense features and plain edges; it counts as one layer, so a graph's embedding
-    pools its output.
+    The module receives dense features and plain edges. It counts as one layer, so a graph's
+    embedding pools its output.
 
     Args:
-        module: yours.
+        module: the user's module.
         in_dim: features of a node, F.
     """
 
@@ -192,13 +194,13 @@ class CustomEncoder(nn.Module):
         self.out_dim = self._measure_width(in_dim)
 
     def prepare(self, edges: EdgeList) -> EdgeList:
-        """The edges as they are."""
+        """The edges, unchanged."""
         return edges
 
     def layers(self, x: Features, structure: Structure) -> list[Tensor]:
-        """The module's output, as the only layer."""
+        """The module's output as the only layer, [[N, H]]."""
         if isinstance(structure, SparseMatrix):
-            raise TypeError("a custom encoder takes an EdgeList")
+            raise TypeError("a custom encoder needs an edge list, not a propagation matrix")
         dense = to_dense(x).contiguous()
         out = self.module(dense, structure.edge_index, structure.edge_weight)
         if not isinstance(out, Tensor) or out.ndim != 2 or out.shape[0] != dense.shape[0]:
@@ -210,7 +212,7 @@ class CustomEncoder(nn.Module):
         return [out]
 
     def _measure_width(self, in_dim: int) -> int:
-        """The width that the module returns, found by running it on two linked nodes."""
+        """The width of the module's output, found by running it on a graph of one edge."""
         parameter = next(self.module.parameters(), None)
         if parameter is None:
             raise ConfigError("The custom encoder has no parameters, so there is nothing to train.")
@@ -242,9 +244,10 @@ def build_encoder(
     norm_first: bool = False,
     generator: torch.Generator,
 ) -> GNNEncoder | CustomEncoder:
-    """A freshly initialised encoder: GCN, GIN or the user's own module, as the settings say.
+    """A newly initialised encoder: GCN, GIN or a custom module, according to the settings.
 
-    `out_dim`, `last_norm` and `norm_first` are those of `GNNEncoder`; a user's module has its own.
+    `out_dim`, `last_norm` and `norm_first` are those of `GNNEncoder` and ignored for a custom
+    module.
     """
     if isinstance(settings.encoder, nn.Module):
         return CustomEncoder(settings.encoder, in_dim)

@@ -1,7 +1,7 @@
-"""The ends of encoder and decoder layers through the fused operation of ops/fused.py.
+"""Activation and batch norm of encoder and decoder layers by the fused operation of ops/fused.py.
 
-The numbers are those of `GNNEncoder.post_linear` and `MLPDecoder.body` in training, the
-specification; memory and time are less. Shapes: N rows, H columns, R masked nodes.
+The results equal those of `GNNEncoder.post_linear` and `MLPDecoder.body` in training, which are
+the specification, with less memory and time. Shapes: N rows, H columns, R masked nodes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from graphlatent.ops.masked import MaskedOperator
 
 
 def post_linear(encoder: GNNEncoder, i: int, z: Tensor, *, limit: Tensor | None = None) -> Tensor:
-    """Layer `i` from its linear part `z` [N, H] on, [N, H]; rows from `limit` on are padding."""
-    return _end(encoder, i, encoder.convs[i].row_wise(z), limit)  # type: ignore[operator]
+    """The output of layer `i`, [N, H], from its linear part `z` [N, H].
+
+    Rows from `limit` on are padding.
+    """
+    return _activate_and_normalize(encoder, i, encoder.convs[i].row_wise(z), limit)  # type: ignore[operator]
 
 
 def post_linear_masked(
@@ -28,24 +31,24 @@ def post_linear_masked(
     *,
     limit: Tensor | None = None,
 ) -> Tensor:
-    """The masked view's first layer, [N, H].
+    """The output of the masked view's first layer, [N, H].
 
     Args:
         encoder: GCN or GIN.
         z: linear part of the plain view's first layer, [N, H].
-        operator: the propagation matrix's masked columns.
-        change: what masking adds to the linear part on masked nodes, [R, H].
-        limit: rows from there on are padding.
+        operator: the masked columns of the propagation matrix.
+        change: change of x @ weight by masking, on masked nodes, [R, H].
+        limit: number of rows that are not padding, int64 []; None means all.
     """
     if encoder.kind == "gcn":
-        return _end(encoder, 0, z, limit, operator, change)
+        return _activate_and_normalize(encoder, 0, z, limit, operator, change)
     return post_linear(encoder, 0, operator.scatter(change, z), limit=limit)
 
 
 def post_linear_pair(
     encoder: GNNEncoder, i: int, z: Tensor, *, limit: Tensor | None = None
 ) -> Tensor:
-    """Layer `i` of both views side by side, [N, 2 H], from their linear parts [N, 2 H].
+    """The output of layer `i` for both views side by side, [N, 2 H], from their linear parts.
 
     Each view has its own batch-norm statistics.
     """
@@ -53,11 +56,11 @@ def post_linear_pair(
     if encoder.kind == "gin":
         stacked = z.view(2 * rows, width // 2)
         z = encoder.convs[i].row_wise(stacked).view(rows, width)  # type: ignore[operator]
-    return _end(encoder, i, z, limit)
+    return _activate_and_normalize(encoder, i, z, limit)
 
 
 def decoder_body(decoder: MLPDecoder, hidden: Tensor, *, limit: Tensor | None = None) -> Tensor:
-    """All but the last linear layer, [N, H]; of a deep decoder in the decoder's own precision."""
+    """The output of all but the last linear layer, [N, H]; `hidden` where there is only one."""
     for linear, norm in zip(decoder.linears, decoder.norms, strict=False):
         assert isinstance(norm, BatchNorm)
         z = linear(hidden.to(norm.weight.dtype))
@@ -67,7 +70,7 @@ def decoder_body(decoder: MLPDecoder, hidden: Tensor, *, limit: Tensor | None = 
     return hidden
 
 
-def _end(
+def _activate_and_normalize(
     encoder: GNNEncoder,
     i: int,
     z: Tensor,

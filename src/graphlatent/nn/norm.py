@@ -1,8 +1,8 @@
-"""Batch norm whose evaluation never depends on momentum or on what else is in the batch.
+"""Batch norm without running averages: evaluation statistics are measured exactly, once.
 
-In training it normalises with the statistics of the rows at hand, each view with its own. For
-embedding, the statistics are measured exactly, once, over the plain view of the whole training set
-(`measure_statistics`), and then fixed.
+In training it normalises each batch, and each view, with its own statistics. Before embedding, the
+statistics of the plain view of the whole training set are measured (`measure_statistics`) and
+fixed, so an embedding depends neither on momentum nor on the rest of its batch.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from torch.nn import functional
 
 
 class BatchNorm(nn.Module):
-    """Batch norm over rows. Differs from `torch.nn.BatchNorm1d`: no running average; a single row
-    has variance 0.
+    """Batch norm over rows.
+
+    Differs from `torch.nn.BatchNorm1d`: it has no running average, and it accepts a single row,
+    whose variance is 0.
     """
 
     mean: Tensor
@@ -33,8 +35,9 @@ class BatchNorm(nn.Module):
         self.register_buffer("var", torch.ones(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalised rows, [N, dim]: with their own statistics in training, with the measured ones
-        in evaluation.
+        """Normalised rows, [N, dim].
+
+        In training with the statistics of `x`, in evaluation with the measured ones.
         """
         if self.measuring:
             self.mean = x.mean(0)
@@ -42,7 +45,7 @@ class BatchNorm(nn.Module):
         if not self.training:
             scale: Tensor = self.weight * torch.rsqrt(self.var + self.eps)
             return (x - self.mean) * scale + self.bias
-        # Torch refuses; variance 0 leaves the difference from the mean, which is 0
+        # torch refuses a single row. Its variance is 0, and so is its difference from the mean.
         if x.shape[0] == 1:
             return (x - x.mean(0)) / math.sqrt(self.eps) * self.weight + self.bias
         normed: Tensor = functional.batch_norm(
@@ -52,17 +55,20 @@ class BatchNorm(nn.Module):
 
 
 def has_statistics(model: nn.Module) -> bool:
-    """Whether there is a batch norm in `model`."""
+    """Whether `model` contains a batch norm."""
     return any(isinstance(m, BatchNorm | nn.modules.batchnorm._BatchNorm) for m in model.modules())
 
 
 @torch.no_grad()
 def measure_statistics(model: nn.Module, forward: Callable[[], object]) -> None:
-    """Set the statistics of every batch norm in `model` to those of one call of `forward` (the
-    plain view, all rows).
+    """Set the statistics of every batch norm in `model` to those of its input in `forward`.
 
-    Layers are measured in the order in which they run, each on the input it will see in evaluation,
-    so one pass is exact. `torch.nn` batch norms inside a user's encoder are measured too.
+    Layers are measured in the order in which they run, each on its input in evaluation, so one call
+    of `forward` is exact. Batch norms of `torch.nn` in a custom encoder are measured too.
+
+    Args:
+        model: the model, whose other layers are in evaluation mode meanwhile.
+        forward: runs the model on all rows of the plain view.
     """
     ours = [m for m in model.modules() if isinstance(m, BatchNorm)]
     torchs = [
@@ -72,7 +78,8 @@ def measure_statistics(model: nn.Module, forward: Callable[[], object]) -> None:
     ]
     momenta = [m.momentum for m in torchs]
     was_training = model.training
-    model.eval()  # dropout and the like stay off
+    # No dropout while measuring.
+    model.eval()
     for norm in ours:
         norm.measuring = True
     for other in torchs:

@@ -1,8 +1,7 @@
-"""The two matrices that built-in layers multiply with, and the product with a weight in the cheaper
-order.
+"""The propagation matrices of GCN and GIN, and the product `matrix @ x @ weight`.
 
-Matrices are made in float64 and cast by the caller, so that every precision starts from the same
-numbers.
+Matrices are computed in float64 and cast by the caller, so that all dtypes start from the same
+values.
 """
 
 from __future__ import annotations
@@ -16,10 +15,13 @@ from graphlatent.ops.sparse import Features, SparseMatrix, matmul
 
 
 def gcn_matrix(edges: EdgeList) -> SparseMatrix:
-    """D^-1/2 A D^-1/2 with a self-loop at every node, [N, N], row = target: PyG's `GCNConv`.
+    """D^-1/2 A D^-1/2 with a self-loop at every node, [N, N], as in PyG's `GCNConv`.
 
-    A node that has a self-loop keeps it, with its weight; the others get one of weight 1. D counts
-    incoming weight.
+    Rows are targets. A self-loop of the graph is kept with its weight; other nodes get one of
+    weight 1. D is the sum of incoming weights.
+
+    Raises:
+        InputError: where an edge weight is negative.
     """
     source, target = edges.edge_index
     weight = _weights(edges)
@@ -28,45 +30,37 @@ def gcn_matrix(edges: EdgeList) -> SparseMatrix:
             "encoder='gcn' needs edge weights of 0 or more, since it divides by their sum. Use"
             " encoder='gin', or shift them."
         )
-    loops = torch.ones(edges.num_nodes, dtype=torch.bool, device=source.device)
-    loops[source[source == target]] = False
-    added = torch.nonzero(loops)[:, 0]
+    size = edges.num_nodes
+    without_loop = torch.ones(size, dtype=torch.bool, device=source.device)
+    without_loop[source[source == target]] = False
+    added = torch.nonzero(without_loop)[:, 0]
     row, col = torch.cat([target, added]), torch.cat([source, added])
     value = torch.cat([weight, weight.new_ones(added.numel())])
-    degree = torch.zeros(edges.num_nodes, dtype=torch.float64, device=value.device).index_add(
-        0, row, value
-    )
+    degree = value.new_zeros(size).index_add(0, row, value)
     scale = torch.where(degree > 0, degree, 1.0).rsqrt() * (degree > 0)
-    return SparseMatrix.from_coo(
-        row,
-        col,
-        scale[row] * value * scale[col],
-        (edges.num_nodes, edges.num_nodes),
-        symmetric=edges.undirected,
-    )
+    value = scale[row] * value * scale[col]
+    return SparseMatrix.from_coo(row, col, value, (size, size), symmetric=edges.undirected)
 
 
 def gin_matrix(edges: EdgeList) -> SparseMatrix:
-    """A + I, [N, N], row = target: PyG's `GINConv` with eps = 0 (a self-loop in the graph counts
-    once more).
+    """A + I, [N, N], as in PyG's `GINConv` with eps = 0.
+
+    Rows are targets. A self-loop of the graph is added to the identity.
     """
     source, target = edges.edge_index
     weight = _weights(edges)
-    loop = source == target
-    own = torch.ones(edges.num_nodes, dtype=torch.float64, device=weight.device).index_add(
-        0, source[loop], weight[loop]
-    )
-    every = torch.arange(edges.num_nodes, device=source.device)
-    row, col = torch.cat([target[~loop], every]), torch.cat([source[~loop], every])
-    value = torch.cat([weight[~loop], own])
-    return SparseMatrix.from_coo(
-        row, col, value, (edges.num_nodes, edges.num_nodes), symmetric=edges.undirected
-    )
+    size, loop = edges.num_nodes, source == target
+    diagonal = weight.new_ones(size).index_add(0, source[loop], weight[loop])
+    node = torch.arange(size, device=source.device)
+    row, col = torch.cat([target[~loop], node]), torch.cat([source[~loop], node])
+    value = torch.cat([weight[~loop], diagonal])
+    return SparseMatrix.from_coo(row, col, value, (size, size), symmetric=edges.undirected)
 
 
 def propagate(matrix: SparseMatrix, x: Features, weight: Tensor, bias: Tensor) -> Tensor:
-    """`matrix @ x @ weight + bias`, [N, H], in the order that multiplies less, and in the type of a
-    dense `x`.
+    """`matrix @ x @ weight + bias`, [N, H], in the order with fewer multiplications.
+
+    Weight and bias are cast to the dtype of a dense `x`.
     """
     if isinstance(x, Tensor):
         weight, bias = weight.to(x.dtype), bias.to(x.dtype)
@@ -78,6 +72,5 @@ def propagate(matrix: SparseMatrix, x: Features, weight: Tensor, bias: Tensor) -
 def _weights(edges: EdgeList) -> Tensor:
     if edges.edge_weight is not None:
         return edges.edge_weight.to(torch.float64)
-    return torch.ones(
-        edges.edge_index.shape[1], dtype=torch.float64, device=edges.edge_index.device
-    )
+    index = edges.edge_index
+    return torch.ones(index.shape[1], dtype=torch.float64, device=index.device)

@@ -1,4 +1,4 @@
-"""From node rows to one row per graph."""
+"""Pooling of node rows to one row per graph."""
 
 from __future__ import annotations
 

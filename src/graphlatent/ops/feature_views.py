@@ -1,6 +1,6 @@
-"""Changed views of a feature matrix that multiply exactly without being formed.
+"""Modified feature matrices that are multiplied exactly without being formed.
 
-Each is a `FeatureView` (ops/sparse.py), so any built-in encoder takes it in the place of features.
+Each is a `FeatureView` (ops/sparse.py), so any built-in encoder accepts it in place of features.
 Legend: N rows, F features, R replaced rows.
 """
 
@@ -15,7 +15,7 @@ from graphlatent.ops.sparse import SparseMatrix, matmul, to_dense
 
 @dataclass(frozen=True, eq=False)
 class PatchedRows:
-    """Sparse features of which some rows are replaced by dense ones.
+    """Sparse features with some rows replaced by dense ones.
 
     Args:
         base: the unchanged features [N, F].
@@ -33,7 +33,7 @@ class PatchedRows:
         return self.base.shape
 
     def matmul(self, dense: Tensor) -> Tensor:
-        """`self @ dense`, [N, H]; the replaced rows take no part in the product with the base."""
+        """`self @ dense`, [N, H]: two products, one with the base and one with the new rows."""
         return self.base.matmul(dense).index_copy(0, self.index, self.values @ dense)
 
     def to_dense(self) -> Tensor:
@@ -69,11 +69,11 @@ class PermutedRows:
 
 @dataclass(frozen=True, eq=False)
 class MaskedColumns:
-    """Features of which some columns are 0 in every row.
+    """Features with some columns set to 0.
 
     Args:
         base: the unchanged features [N, F].
-        keep: 1 for a column that stays, 0 for one that is masked, float [F].
+        keep: 1 for a kept column, 0 for a masked one, float [F].
     """
 
     base: Tensor | SparseMatrix
@@ -85,7 +85,7 @@ class MaskedColumns:
         return (self.base.shape[0], self.base.shape[1])
 
     def matmul(self, dense: Tensor) -> Tensor:
-        """`self @ dense`, [N, H]: the mask moves to the rows of `dense`."""
+        """`self @ dense`, [N, H]: the mask is applied to the rows of `dense`."""
         return matmul(self.base, dense * self.keep[:, None])
 
     def to_dense(self) -> Tensor:
@@ -94,8 +94,9 @@ class MaskedColumns:
 
 
 def replace_rows(x: Tensor | SparseMatrix, index: Tensor, values: Tensor) -> Tensor | PatchedRows:
-    """`x` with the rows `index` [R] replaced by `values` [R, F]; sparse features stay sparse
-    elsewhere.
+    """`x` with the rows `index` [R] replaced by `values` [R, F].
+
+    Of sparse features, all other rows stay sparse.
     """
     if isinstance(x, Tensor):
         return x.index_copy(0, index, values)

@@ -1,8 +1,8 @@
-"""Activation and batch norm as one differentiable operation that keeps nothing but its input.
+"""Activation and batch norm as one differentiable operation that saves only its input.
 
-In the backward pass the activation is computed again instead of being kept, and so is the masked
-view's input, which is the plain view's plus a few products with masked columns. On a GPU both
-passes are kernels of their own (kernels/norm.py). Shapes: N rows, H columns, R masked nodes.
+The backward pass recomputes the activation instead of saving it. It also recomputes the input of
+the masked view, which is that of the plain view plus a product with the masked columns. On a GPU
+both passes are Triton kernels (kernels/norm.py). Shapes: N rows, H columns, R masked nodes.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def activate_and_normalize(
 
     Args:
         z: [N, H].
-        slope: of PReLU, [1]; None is ReLU.
+        slope: PReLU's slope, [1]; None means ReLU.
         gamma: batch norm's scale, [H].
         beta: batch norm's shift, [H].
-        eps: batch norm's.
+        eps: added to the variance.
         limit: number of rows that are not padding, int64 []; None means all.
         operator: A[:, J]; given together with `change`.
         change: [R, H].
@@ -46,22 +46,23 @@ def activate_and_normalize(
     return out
 
 
-def pick_rows(hidden: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The pair (hidden [N, H], its rows [R, H]).
+def select_rows(hidden: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The pair (hidden [N, H], hidden[rows] [R, H]).
 
-    The rows' gradient is added to the rest in place instead of as a matrix of zeros.
+    The gradient of the selected rows is added in place to that of `hidden`, without a matrix of
+    zeros.
     """
-    both: tuple[Tensor, Tensor] = _PickRows.apply(hidden, rows)  # type: ignore[no-untyped-call]
-    return both
+    pair: tuple[Tensor, Tensor] = _SelectRows.apply(hidden, rows)  # type: ignore[no-untyped-call]
+    return pair
 
 
-def pick_columns(both: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """The pair (both [N, M], its first columns [N, width]), with gradients as in `pick_rows`."""
-    parts: tuple[Tensor, Tensor] = _PickColumns.apply(both, width)  # type: ignore[no-untyped-call]
-    return parts
+def select_columns(both: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """The pair (both [N, M], both[:, :width]), with gradients added as in `select_rows`."""
+    pair: tuple[Tensor, Tensor] = _SelectColumns.apply(both, width)  # type: ignore[no-untyped-call]
+    return pair
 
 
-class _PickRows(torch.autograd.Function):
+class _SelectRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
@@ -71,13 +72,14 @@ class _PickRows(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
-        whole, some = grads
-        if some is not None:
-            whole = _writable(whole, some, ctx.shape).index_add_(0, ctx.saved_tensors[0], some)
-        return whole, None
+        d_all, d_rows = grads
+        if d_rows is not None:
+            d_all = _writable(d_all, d_rows, ctx.shape)
+            d_all.index_add_(0, ctx.saved_tensors[0], d_rows)
+        return d_all, None
 
 
-class _PickColumns(torch.autograd.Function):
+class _SelectColumns(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, both: Tensor, width: int) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
@@ -86,22 +88,23 @@ class _PickColumns(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
-        whole, some = grads
-        if some is not None:
-            whole = _writable(whole, some, ctx.shape)
-            whole[:, : some.shape[1]] += some
-        return whole, None
+        d_all, d_columns = grads
+        if d_columns is not None:
+            d_all = _writable(d_all, d_columns, ctx.shape)
+            d_all[:, : d_columns.shape[1]] += d_columns
+        return d_all, None
 
 
-def _writable(whole: Tensor | None, some: Tensor, shape: torch.Size) -> Tensor:
-    """The gradient of the whole, to be written into: nothing else holds the one that comes in."""
-    return some.new_zeros(shape) if whole is None else whole.contiguous()
+def _writable(d_all: Tensor | None, d_part: Tensor, shape: torch.Size) -> Tensor:
+    """The gradient of the whole matrix, zeros if None, to be modified in place.
+
+    That is safe because autograd passes a gradient that nothing else refers to.
+    """
+    return d_part.new_zeros(shape) if d_all is None else d_all.contiguous()
 
 
 class _ActivateNorm(torch.autograd.Function):
-    """Batch norm (where `gamma` is given) of the activation (PReLU, or ReLU without a slope) of
-    `base + A[:, J] @ change`.
-    """
+    """See `activate_and_normalize`."""
 
     @staticmethod
     def forward(
@@ -122,9 +125,7 @@ class _ActivateNorm(torch.autograd.Function):
             out, mean, rstd = activate_norm(z, slope, gamma, beta, eps=eps, limit=limit)
         else:
             out, mean, rstd = _forward(z[:limit], slope, gamma, beta, eps)
-            out = (
-                out if limit is None else functional.pad(out, (0, 0, 0, z.shape[0] - out.shape[0]))
-            )
+            out = _pad_rows(out, z.shape[0])
         ctx.operator, ctx.eps, ctx.limit = operator, eps, limit
         ctx.save_for_backward(base, change, slope, gamma, mean, rstd)
         return out
@@ -143,28 +144,29 @@ class _ActivateNorm(torch.autograd.Function):
             d_z, d_slope, d_gamma, d_beta = _backward(
                 grads[0][: ctx.limit], z[: ctx.limit], slope, gamma, mean, rstd, ctx.eps
             )
-            d_z = (
-                d_z
-                if ctx.limit is None
-                else functional.pad(d_z, (0, 0, 0, z.shape[0] - d_z.shape[0]))
-            )
+            d_z = _pad_rows(d_z, z.shape[0])
         d_change = None if change is None else ctx.operator.transposed.gather_raw(d_z)
         return d_z, None, d_change, d_slope, d_gamma, d_beta, None, None
 
 
 def _on_gpu(z: Tensor) -> bool:
-    return usable(z) and z.dtype != torch.float64  # those kernels count in float32
+    # The kernels accumulate in float32.
+    return usable(z) and z.dtype != torch.float64
+
+
+def _pad_rows(rows: Tensor, size: int) -> Tensor:
+    """The rows followed by rows of zeros, `size` in all."""
+    missing = size - rows.shape[0]
+    return functional.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 
 def _forward(
     z: Tensor, slope: Tensor | None, gamma: Tensor | None, beta: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     act = torch.relu(z) if slope is None else torch.prelu(z, slope)
-    return (
-        (act, None, None)
-        if gamma is None
-        else torch.native_batch_norm(act, gamma, beta, None, None, True, 0.0, eps)
-    )
+    if gamma is None:
+        return act, None, None
+    return torch.native_batch_norm(act, gamma, beta, None, None, True, 0.0, eps)
 
 
 def _backward(
@@ -176,8 +178,10 @@ def _backward(
     rstd: Tensor | None,
     eps: float,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Large arrays are written over as soon as they are not needed: asking for new ones costs more
-    than the arithmetic.
+    """Gradients of z, slope, gamma and beta.
+
+    Large arrays are reused as soon as possible: allocating new ones takes longer than the
+    arithmetic.
     """
     d_gamma = d_beta = act = None
     if gamma is not None:
@@ -187,10 +191,10 @@ def _backward(
         )
     if slope is None:
         return torch.ops.aten.threshold_backward(grad, z, 0.0), None, d_gamma, d_beta
-    below = torch.clamp(z, max=0.0, out=act)
-    d_slope = torch.dot(grad.reshape(-1), below.view(-1)).reshape(slope.shape)
-    own = torch.empty_like(z) if act is None else grad
+    negative_part = torch.clamp(z, max=0.0, out=act)
+    d_slope = torch.dot(grad.reshape(-1), negative_part.view(-1)).reshape(slope.shape)
+    out = torch.empty_like(z) if act is None else grad
     d_z = torch.ops.aten.leaky_relu_backward.grad_input(
-        grad, z, slope.item(), False, grad_input=own
+        grad, z, slope.item(), False, grad_input=out
     )
     return d_z, d_slope, d_gamma, d_beta

@@ -1,8 +1,9 @@
-"""A matrix A seen from some nodes J: products with its rows A[J, :] and with its columns A[:, J].
+"""Products with the rows A[J, :] and the columns A[:, J] of a matrix A, for a set of nodes J.
 
-Products with rows of A and with columns of its transpose are each other's gradients. On a CPU the
-few rows are cut out, unless A is small; on a GPU the kernel walks over A itself, so that no shape
-depends on which nodes were drawn. Shapes: N nodes, R nodes in J, H columns of the dense factor.
+A product with rows of A has as its gradient a product with columns of the transpose, and vice
+versa. On a CPU the rows J are copied into a smaller matrix, unless A itself is small. On a GPU the
+kernel reads A itself, so that no shape depends on which nodes were drawn.
+Shapes: N nodes, R nodes in J, H columns of the dense factor.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from torch import Tensor
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix
 
-_SMALL = 2_000_000  # multiplications
+# Products with fewer multiplications than this use the whole matrix on a CPU.
+_SMALL_PRODUCT = 2_000_000
 
 
 class MaskedOperator:
     """Products with the rows A[J, :] and the columns A[:, J] of a matrix A.
 
     Args:
-        matrix: A, with a row for each node (for `gather`), a column for each node (for
-            `scatter`), or both.
+        matrix: A, with one row per node (for `gather`), one column per node (for `scatter`), or
+            both.
         rows: J, int64 [R], each node once.
-        num_nodes: N; None is the number of rows of A.
+        num_nodes: N; None means the number of rows of A.
     """
 
     def __init__(self, matrix: SparseMatrix, rows: Tensor, *, num_nodes: int | None = None) -> None:
@@ -45,7 +47,7 @@ class MaskedOperator:
 
     @cached_property
     def transposed(self) -> MaskedOperator:
-        """The same nodes of the transpose."""
+        """The operator of the transpose of A and the same nodes."""
         if self.matrix.symmetric:
             return self
         other = MaskedOperator(self.matrix.transpose, self.rows, num_nodes=self.num_nodes)
@@ -53,44 +55,39 @@ class MaskedOperator:
         return other
 
     @cached_property
-    def cut(self) -> SparseMatrix:
-        """A[J, :] cut out."""
+    def selected_rows(self) -> SparseMatrix:
+        """A[J, :] as a matrix of its own."""
         return self.matrix.rows(self.rows)
 
     @cached_property
-    def place(self) -> Tensor:
-        """Where each node stands in J, int32 [N]; -1 where it does not."""
-        place = torch.full((self.num_nodes,), -1, dtype=torch.int32, device=self.rows.device)
-        return place.index_copy_(
-            0,
-            self.rows,
-            torch.arange(self.rows.numel(), dtype=torch.int32, device=self.rows.device),
-        )
+    def position(self) -> Tensor:
+        """The position of each node in J, int32 [N]; -1 for nodes that are not in J."""
+        device = self.rows.device
+        absent = torch.full((self.num_nodes,), -1, dtype=torch.int32, device=device)
+        number = torch.arange(self.rows.numel(), dtype=torch.int32, device=device)
+        return absent.index_copy_(0, self.rows, number)
 
     def gather_raw(self, dense: Tensor) -> Tensor:
         """`gather` without a gradient."""
         if usable(dense):
             return self.matrix.kernel(dense, rows=self.rows)
-        return (
-            self.matrix.multiply(dense).index_select(0, self.rows)
-            if self._small(dense)
-            else self.cut.multiply(dense)
-        )
+        if self._small(dense):
+            return self.matrix.multiply(dense).index_select(0, self.rows)
+        return self.selected_rows.multiply(dense)
 
     def scatter_raw(self, values: Tensor, base: Tensor | None) -> Tensor:
         """`scatter` without a gradient."""
         if usable(values):
-            return self.matrix.kernel(values, base=base, place=self.place)
+            return self.matrix.kernel(values, base=base, position=self.position)
         if self._small(values):
-            padded = values.new_zeros(self.matrix.shape[1], values.shape[1]).index_copy_(
-                0, self.rows, values
-            )
+            padded = values.new_zeros(self.matrix.shape[1], values.shape[1])
+            padded.index_copy_(0, self.rows, values)
             return self.matrix.multiply(padded, base=base)
-        return self.transposed.cut.transpose.multiply(values, base=base)
+        return self.transposed.selected_rows.transpose.multiply(values, base=base)
 
     def _small(self, dense: Tensor) -> bool:
-        """Whether multiplying with all of A costs less than cutting A (measured on 2 CPU cores)."""
-        return self.matrix.nnz * dense.shape[1] < _SMALL
+        """Whether a product with all of A is faster than selecting rows (measured on 2 cores)."""
+        return self.matrix.nnz * dense.shape[1] < _SMALL_PRODUCT
 
 
 class _Gather(torch.autograd.Function):

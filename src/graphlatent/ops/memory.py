@@ -1,9 +1,9 @@
-"""Large arrays in huge pages.
+"""Huge pages for large CPU tensors.
 
-A training step makes and frees the same large arrays over and over. On Linux every new one is made
-of new pages, which the system fills with zeros one by one, 4 KiB at a time, and that can take as
-long as the arithmetic. With pages of 2 MiB it hardly counts. torch asks the system for them where
-an environment variable of its own says so; it reads it when it makes its first array.
+A training step allocates and frees the same large tensors again and again. On Linux each new one
+gets new pages, which the kernel fills with zeros, 4 KiB at a time; that can take as long as the
+arithmetic. With pages of 2 MiB the cost is negligible. torch requests them where the environment
+variable THP_MEM_ALLOC_ENABLE is set, which it reads when it allocates its first tensor.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import os
 
 
 def ask_for_huge_pages() -> None:
-    """Let torch ask for huge pages, unless the user has said otherwise. Without effect once torch
-    has made an array.
+    """Set torch's switch for huge pages, unless the user has set it.
+
+    It has no effect once torch has allocated a tensor.
     """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

@@ -1,9 +1,10 @@
 """Constant sparse matrices with a differentiable product, and features in several forms.
 
-`SparseMatrix` is a CSR matrix that never needs a gradient itself (an adjacency, or node features
-that came sparse). Its product with a dense matrix is differentiable in the dense one; the backward
-pass multiplies by the transpose, which is built once and kept. On a CPU the product is torch's (MKL
-where it has it), on a GPU our kernel's. Shapes: M rows, K columns, H columns of the dense factor.
+`SparseMatrix` is a CSR matrix that needs no gradient itself: an adjacency matrix, or sparse node
+features. Its product with a dense matrix is differentiable in the dense factor; the backward pass
+multiplies by the transpose, which is computed once and cached. The product is torch's on a CPU
+(MKL where available), and a Triton kernel on a GPU (kernels/spmm.py).
+Shapes: M rows, K columns, H columns of the dense factor.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from torch import Tensor
 
 from graphlatent.ops.kernels import usable
 
-_LONG_ROW = 2048  # stored values in a row
+# Matrices with a row of more stored values than this are processed longest row first on a GPU.
+_LONG_ROW = 2048
 
 
 @dataclass(eq=False)
@@ -31,8 +33,8 @@ class SparseMatrix:
         col: column of each stored value, [nnz], ascending within a row, of the same type.
         value: stored values, float [nnz].
         shape: (M, K).
-        symmetric: promise that the matrix equals its transpose, so that no second copy is kept for
-            the gradient.
+        symmetric: the matrix equals its transpose, so no second copy is needed for the gradient;
+            not checked.
     """
 
     crow: Tensor
@@ -43,7 +45,7 @@ class SparseMatrix:
     _transpose: SparseMatrix | None = field(default=None, repr=False)
     _csr: Tensor | None = field(default=None, repr=False)
     _order: Tensor | None = field(default=None, repr=False)
-    _ends: list[int] | None = field(default=None, repr=False)
+    _crow_list: list[int] | None = field(default=None, repr=False)
     _transpose_order: Tensor | None = field(default=None, repr=False)
 
     @classmethod
@@ -56,7 +58,7 @@ class SparseMatrix:
         *,
         symmetric: bool = False,
     ) -> SparseMatrix:
-        """The CSR matrix of coordinates in any order; each (row, col) must stand there once."""
+        """The CSR matrix of coordinates in any order; no (row, col) may occur twice."""
         order = torch.argsort(row.to(torch.int64) * shape[1] + col, stable=True)
         crow = torch.zeros(shape[0] + 1, dtype=col.dtype, device=row.device)
         crow[1:] = torch.cumsum(torch.bincount(row, minlength=shape[0]), 0)
@@ -64,9 +66,7 @@ class SparseMatrix:
 
     @classmethod
     def from_scipy(cls, matrix: Any, *, dtype: torch.dtype = torch.float32) -> SparseMatrix:
-        """The same matrix out of any SciPy sparse one; duplicates are summed, explicit zeros
-        dropped.
-        """
+        """A copy of any SciPy sparse matrix, with duplicates summed and explicit zeros dropped."""
         csr = sp.csr_matrix(matrix, copy=True)
         csr.sum_duplicates()
         csr.eliminate_zeros()
@@ -84,7 +84,7 @@ class SparseMatrix:
 
     @property
     def nnz(self) -> int:
-        """How many values are stored."""
+        """The number of stored values."""
         return int(self.value.numel())
 
     @property
@@ -105,7 +105,7 @@ class SparseMatrix:
 
     @property
     def transpose(self) -> SparseMatrix:
-        """The transposed matrix, built on first use and kept."""
+        """The transposed matrix, computed on first use and cached."""
         if self.symmetric:
             return self
         if self._transpose is None:
@@ -118,9 +118,9 @@ class SparseMatrix:
 
     @property
     def csr(self) -> Tensor:
-        """The matrix as a torch CSR tensor, built on first use and kept."""
+        """The matrix as a torch CSR tensor, computed on first use and cached."""
         if self._csr is None:
-            # Torch announces on first use that its CSR layout is in beta
+            # torch warns on first use that its CSR layout is in beta.
             with warnings.catch_warnings():
                 warnings.filterwarnings(
                     "ignore", message=".*[Ss]parse CSR tensor support is in beta.*"
@@ -133,17 +133,15 @@ class SparseMatrix:
 
     @property
     def order(self) -> Tensor | None:
-        """Rows by descending length, where some are long: a GPU that starts those first is busy to
-        the end. Made on first use and kept.
+        """Rows by descending length where some are long, else None; cached.
+
+        Starting with the longest rows keeps all of a GPU busy to the end.
         """
         if self._order is None:
             length = torch.diff(self.crow)
             uneven = self.shape[0] > 0 and int(length.max()) > _LONG_ROW
-            self._order = (
-                torch.argsort(length, descending=True, stable=True).to(torch.int32)
-                if uneven
-                else length[:0]
-            )
+            order = torch.argsort(length, descending=True, stable=True) if uneven else length[:0]
+            self._order = order.to(torch.int32)
         return self._order if self._order.numel() else None
 
     def matmul(self, dense: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -153,7 +151,7 @@ class SparseMatrix:
 
     def multiply(self, dense: Tensor, *, base: Tensor | None = None, alpha: float = 1.0) -> Tensor:
         """`base + alpha * self @ dense`, [M, H], without a gradient; `base` is [M, H] or [H]."""
-        # Some sparse kernels refuse empty operands
+        # Some sparse kernels reject empty operands.
         if 0 in self.shape or dense.shape[1] == 0 or self.nnz == 0:
             zeros = dense.new_zeros(self.shape[0], dense.shape[1])
             return zeros if base is None else zeros + base
@@ -163,12 +161,8 @@ class SparseMatrix:
         if base is None:
             product = self.csr @ dense.contiguous()
         else:
-            product = torch.addmm(
-                base.expand(self.shape[0], dense.shape[1]),
-                self.csr,
-                dense.contiguous(),
-                alpha=alpha,
-            )
+            base = base.expand(self.shape[0], dense.shape[1])
+            product = torch.addmm(base, self.csr, dense.contiguous(), alpha=alpha)
         return product
 
     def kernel(
@@ -178,10 +172,11 @@ class SparseMatrix:
         base: Tensor | None = None,
         alpha: float = 1.0,
         rows: Tensor | None = None,
-        place: Tensor | None = None,
+        position: Tensor | None = None,
     ) -> Tensor:
-        """`multiply` on a GPU; of the rows `rows` alone, with the columns that `place` names
-        (kernels/spmm.py).
+        """`multiply` on a GPU, optionally for some rows or columns only.
+
+        `rows` and `position` are those of `kernels.spmm.spmm`.
         """
         from graphlatent.ops.kernels.spmm import spmm
 
@@ -196,15 +191,13 @@ class SparseMatrix:
             alpha=alpha,
             order=order,
             rows=rows,
-            place=place,
+            position=position,
         )
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> SparseMatrix:
-        """The same matrix on another device or with another value type (self where nothing
-        changes).
-        """
+        """The matrix on another device or with another dtype; self where nothing changes."""
         value = self.value.to(device=device, dtype=dtype)
         if value is self.value:
             return self
@@ -219,7 +212,7 @@ class SparseMatrix:
         )
 
     def rows(self, index: Tensor) -> SparseMatrix:
-        """The matrix of the rows `index` [R], in that order."""
+        """The rows `index` [R] as a matrix, in that order."""
         start, count = self.crow[index], torch.diff(self.crow)[index]
         crow = torch.zeros(index.numel() + 1, dtype=self.crow.dtype, device=self.device)
         crow[1:] = torch.cumsum(count, 0)
@@ -229,10 +222,10 @@ class SparseMatrix:
 
     def dense_rows(self, start: int, stop: int) -> Tensor:
         """The rows from `start` to `stop` as a dense matrix."""
-        if self._ends is None:
-            # Asked for once, so that a GPU is not waited for every time
-            self._ends = self.crow.tolist()
-        begin, end = self._ends[start], self._ends[stop]
+        if self._crow_list is None:
+            # Copied to the host once, since each copy waits for the GPU.
+            self._crow_list = self.crow.tolist()
+        begin, end = self._crow_list[start], self._crow_list[stop]
         count = torch.diff(self.crow[start : stop + 1])
         row = torch.repeat_interleave(
             torch.arange(stop - start, device=self.device), count, output_size=end - begin
@@ -241,13 +234,13 @@ class SparseMatrix:
         return dense.index_put_((row, self.col[begin:end]), self.value[begin:end])
 
     def with_values(self, value: Tensor) -> SparseMatrix:
-        """A matrix with the same places and other values [nnz]; no shape depends on the values."""
+        """A matrix with the same sparsity pattern and other values [nnz]."""
         if self._transpose_order is None:
             self._transpose_order = torch.argsort(
                 self.col.to(torch.int64) * self.shape[0] + self.row, stable=True
             )
         if value.is_cuda:
-            # Found once, since it makes the host wait.
+            # Computed once, since it makes the host wait for the GPU.
             _ = (self.order, self.transpose.order)
         flipped = self.transpose
         new = SparseMatrix(self.crow, self.col, value, self.shape, _order=self._order)
@@ -279,7 +272,7 @@ class _SparseProduct(torch.autograd.Function):
 
 
 class FeatureView(Protocol):
-    """A changed view of features that multiplies without being formed (ops/feature_views.py)."""
+    """A modified feature matrix that is multiplied without being formed (feature_views.py)."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -315,7 +308,7 @@ def to_dense(x: Features) -> Tensor:
 
 
 def take_rows(x: Tensor | SparseMatrix, index: Tensor) -> Tensor | SparseMatrix:
-    """The rows `index` of `x`, of the same kind."""
+    """The rows `index` of `x`, dense or sparse as `x` is."""
     return x.index_select(0, index) if isinstance(x, Tensor) else x.rows(index)
 
 
@@ -325,7 +318,7 @@ def dense_rows(x: Tensor | SparseMatrix, start: int, stop: int) -> Tensor:
 
 
 def row_normalized(x: Tensor | SparseMatrix) -> Tensor | SparseMatrix:
-    """`x` with each row divided by the sum of its absolute values; rows of zeros stay."""
+    """`x` with each row divided by the sum of its absolute values; rows of zeros stay zero."""
     if isinstance(x, Tensor):
         return x / _one_for_zero(x.abs().sum(1, keepdim=True))
     row = x.row

@@ -1,1 +1,1 @@
-"""The training step, the loop around it, and the run folder that lets a killed run go on."""
+"""The training step, the training loop, and resuming an interrupted run."""

@@ -1,9 +1,9 @@
-"""The training loop: epochs of steps, with a position that can be saved between any two steps.
+"""The training loop: epochs of steps, with a state that can be saved between any two steps.
 
-All randomness is in two generators: one plans epochs (which nodes or graphs go into which step),
-one is the method's (masks, augmentations). A snapshot holds the weights, the optimizer's moments,
-both generators, the history and the position; restoring it and going on gives the same bits as
-never having stopped.
+All randomness is in two generators: one plans epochs (which nodes or graphs are in which step), the
+other is the method's (masks, augmentations). A snapshot holds the weights, the optimizer's moments,
+both generators, the history, and the epoch and step; a run resumed from it is bit-identical to an
+uninterrupted one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SAMPLE_EVERY = 20
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training is: `epoch` of `epochs` done, and the last epoch's loss and terms."""
+    """The state of training after `epoch` of `epochs`: the last epoch's loss and terms."""
 
     epoch: int
     epochs: int
@@ -48,14 +48,15 @@ class Progress:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the loop tells and asks while it runs.
+    """Callbacks of the training loop.
 
     Args:
-        on_epoch: called for every epoch, once its loss is known: on a GPU for up to SAMPLE_EVERY of
-            them at a time.
-        save_due: asked after every step whether a snapshot should be saved now.
-        save: gets the snapshot.
-        stop_requested: asked after every step; True saves and stops with `TrainingInterrupted`.
+        on_epoch: called for every epoch once its loss is known; on a GPU for up to SAMPLE_EVERY
+            epochs one after another.
+        save_due: called after every step; True saves a snapshot.
+        save: receives the snapshot.
+        stop_requested: called after every step; True saves a snapshot and stops with
+            `TrainingInterrupted`.
     """
 
     on_epoch: Callable[[Progress], None] = lambda _: None
@@ -65,7 +66,7 @@ class Hooks:
 
 
 def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """One of several independent generators of a seed."""
+    """The generator number `stream` of a seed; different streams are independent."""
     generator = torch.Generator(device=device)
     generator.manual_seed(seed * 4 + stream)
     return generator
@@ -107,10 +108,10 @@ class Training:
         self.sample_every = SAMPLE_EVERY if on_gpu and settings.patience is None else 1
         # Loss and terms of the steps of this epoch, each [1 + terms].
         self.values: list[Tensor] = []
-        # The same and the learning rate, of epochs that are not in the history yet.
-        self.waiting: list[tuple[Tensor, float]] = []
-        # Epochs that are in the history and were not reported yet.
-        self.reports: list[Progress] = []
+        # The same, with the learning rate, of finished epochs that are not in the history yet.
+        self.pending: list[tuple[Tensor, float]] = []
+        # Epochs that are in the history and have not been reported yet.
+        self.unreported: list[Progress] = []
         # The plan generator's state when this epoch was planned.
         self.plan_state = self.plan_generator.get_state()
 
@@ -119,7 +120,7 @@ class Training:
 
         Args:
             hooks: callbacks.
-            until: stop at this epoch; a later call goes on.
+            until: stop after this epoch; a later call continues.
 
         Returns:
             The history.
@@ -135,14 +136,14 @@ class Training:
         ):
             while self.epoch < last and not self._out_of_patience():
                 self.run_epoch(hooks)
-            self._collect()
+            self._record_pending()
             self._report(hooks)
-        self.stepper.forget()
+        self.stepper.reset()
         self.model.eval()
         return self.history
 
     def _on_device(self) -> AbstractContextManager[object]:
-        """Make the training GPU the current one, where streams and captured steps are made."""
+        """Make the training GPU the current device, which CUDA streams and graphs need."""
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def run_epoch(self, hooks: Hooks) -> None:
@@ -156,41 +157,41 @@ class Training:
             self.step += 1
             if self.step < len(plan):
                 self._save_or_stop(hooks)
-        self.waiting.append((torch.stack(self.values), lr))
+        self.pending.append((torch.stack(self.values), lr))
         self.epoch, self.step, self.values = self.epoch + 1, 0, []
         self.plan_state = self.plan_generator.get_state()
         if self.epoch % self.sample_every == 0:
-            self._collect()
+            self._record_pending()
             latest = {name: column[-1] for name, column in self.history.terms.items()}
             if self.method.after_epoch(latest):
-                self.stepper.forget()
+                self.stepper.reset()
         self._save_or_stop(hooks)
-        # After saving: what was reported is safe.
+        # After saving, so that an epoch is reported only once it cannot be lost.
         self._report(hooks)
 
-    def _collect(self) -> None:
-        """Put finished epochs into the history: the one place where the host waits for a GPU."""
-        waiting = list(self.waiting)
-        if not waiting:
+    def _record_pending(self) -> None:
+        """Move finished epochs to the history; nothing else makes the host wait for the GPU."""
+        pending = list(self.pending)
+        if not pending:
             return
-        stacked = torch.cat([values for values, _ in waiting]).to("cpu", torch.float64)
-        tables = torch.split(stacked, [len(values) for values, _ in waiting])
-        for table, (_, lr) in zip(tables, waiting, strict=True):
+        stacked = torch.cat([values for values, _ in pending]).to("cpu", torch.float64)
+        tables = torch.split(stacked, [len(values) for values, _ in pending])
+        for table, (_, lr) in zip(tables, pending, strict=True):
             self._check_finite(table, len(self.history) + 1)
             loss, *means = table.mean(0).tolist()
             terms = dict(zip(self.method.term_names, means, strict=True))
             self.history.append(loss, terms, lr)
-            self.waiting.pop(0)
-            self.reports.append(Progress(len(self.history), self.settings.epochs, loss, terms))
+            self.pending.pop(0)
+            self.unreported.append(Progress(len(self.history), self.settings.epochs, loss, terms))
 
     def _report(self, hooks: Hooks) -> None:
-        while self.reports:
-            hooks.on_epoch(self.reports.pop(0))
+        while self.unreported:
+            hooks.on_epoch(self.unreported.pop(0))
 
     def _save_or_stop(self, hooks: Hooks) -> None:
         stop = hooks.stop_requested()
         if stop or hooks.save_due():
-            self._collect()
+            self._record_pending()
             if self.values:
                 table = torch.stack(self.values).to("cpu", torch.float64)
                 self._check_finite(table, self.epoch + 1)
@@ -231,7 +232,7 @@ class Training:
 
     def snapshot(self) -> Snapshot:
         """The state between two steps."""
-        self._collect()
+        self._record_pending()
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         for index, moments in self.optimizer.state_dict()["state"].items():
             for name, value in moments.items():
@@ -241,7 +242,7 @@ class Training:
         tensors["history"] = self.history.to_tensor()
         width = 1 + len(self.method.term_names)
         tensors["values"] = torch.stack(self.values) if self.values else torch.zeros(0, width)
-        # Copies, since training goes on in place.
+        # Copies, since training changes the tensors in place.
         copies = {name: value.detach().cpu().clone() for name, value in tensors.items()}
         position = {
             "epoch": self.epoch,
@@ -252,7 +253,7 @@ class Training:
         return Snapshot(copies, json.dumps(position))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to where `snapshot` was taken."""
+        """Return to the state that `snapshot` holds."""
         tensors, position = dict(snapshot.tensors), json.loads(snapshot.position)
         prefix = "model."
         weights = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
@@ -263,12 +264,12 @@ class Training:
                 _, index, name = key.split(".")
                 state["state"].setdefault(int(index), {})[name] = value
         self.optimizer.load_state_dict(state)
-        self.stepper.forget()
+        self.stepper.reset()
         self.plan_state = tensors["plan_state"]
         self.step_generator.set_state(tensors["step_state"])
         names = self.method.term_names
         self.history = History.from_tensor(tensors["history"], term_names=names)
-        self.waiting, self.reports = [], []
+        self.pending, self.unreported = [], []
         device = next(self.model.parameters()).device
         self.values = [row.to(device) for row in tensors["values"]]
         self.epoch, self.step = int(position["epoch"]), int(position["step"])
@@ -278,8 +279,8 @@ class Training:
 def learning_rate(settings: Settings, epoch: int) -> float:
     """The learning rate of an epoch, counted from 0.
 
-    With a warm-up it grows linearly from 0; with the cosine schedule it then falls to 0 after the
-    last epoch.
+    During warm-up it increases linearly from 0; with the cosine schedule it then decreases to 0
+    after the last epoch.
     """
     warmup = round(settings.warmup_ratio * settings.epochs)
     if epoch < warmup:

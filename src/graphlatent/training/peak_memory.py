@@ -1,4 +1,4 @@
-"""How much memory of a GPU a piece of work needs."""
+"""Peak memory of training on a GPU."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import torch
 
 
 class PeakMemory:
-    """The most memory that some work held on a GPU, beyond what was held when this was made.
+    """The peak of GPU memory inside `with` blocks, relative to what was allocated on construction.
 
-    The work stands in `with` blocks, one or several; what is done between them does not count. What
-    the GPU's libraries take once in a process (65 MB on an H200) counts for the work that comes
-    first.
+    Several `with` blocks may follow each other; memory allocated between them is not measured. The
+    workspace that GPU libraries allocate once per process (65 MB on an H200) is counted in the
+    first block.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device if device.type == "cuda" else None
-        self._before = torch.cuda.memory_allocated(device) if self._device else 0
+        self._baseline = torch.cuda.memory_allocated(device) if self._device else 0
         self.peak: int | None = 0 if self._device else None
-        """In bytes; None where the device is not a GPU."""
+        """Bytes; None where the device is not a GPU."""
 
     def __enter__(self) -> None:
         if self._device is not None:
@@ -25,6 +25,5 @@ class PeakMemory:
 
     def __exit__(self, *_: object) -> None:
         if self._device is not None:
-            self.peak = max(
-                self.peak or 0, torch.cuda.max_memory_allocated(self._device) - self._before
-            )
+            used = torch.cuda.max_memory_allocated(self._device) - self._baseline
+            self.peak = max(self.peak or 0, used)

@@ -1,6 +1,4 @@
-"""A progress bar with the loss terms and the time left, shown once training has taken more than a
-second.
-"""
+"""A progress bar with the loss terms and the time left."""
 
 from __future__ import annotations
 
@@ -22,13 +20,14 @@ from graphlatent.training.loop import Hooks, Progress
 def training_bar(
     settings: Settings, *, hooks: Hooks | None = None, after_seconds: float = 1.0
 ) -> Iterator[Hooks]:
-    """Hooks that draw a bar on standard error, where `settings.progress` asks for it and a person
-    can see it.
+    """Hooks that draw a progress bar on standard error.
+
+    Nothing is drawn unless `settings.progress` is True and standard error is a terminal.
 
     Args:
         settings: `progress` and `epochs`.
         hooks: hooks to extend; their own `on_epoch` is still called.
-        after_seconds: draw nothing before so much time has passed.
+        after_seconds: time before the bar appears.
     """
     hooks = hooks or Hooks()
     if not settings.progress or not sys.stderr.isatty():
@@ -38,15 +37,15 @@ def training_bar(
     columns = (text[0], BarColumn(), MofNCompleteColumn(), text[1], TimeRemainingColumn())
     bar = RichProgress(*columns, console=Console(stderr=True), transient=False)
     task = bar.add_task("training", total=settings.epochs, terms="")
-    began, others = time.monotonic(), hooks.on_epoch
+    start, wrapped = time.monotonic(), hooks.on_epoch
 
     def on_epoch(progress: Progress) -> None:
         terms = "  ".join(f"{name} {value:.4g}" for name, value in progress.terms.items())
         terms = f"loss {progress.loss:.4g}  {terms}"
         bar.update(task, completed=progress.epoch, terms=terms)
-        if not bar.live.is_started and time.monotonic() - began > after_seconds:
+        if not bar.live.is_started and time.monotonic() - start > after_seconds:
             bar.start()
-        others(progress)
+        wrapped(progress)
 
     try:
         yield replace(hooks, on_epoch=on_epoch)

@@ -1,4 +1,4 @@
-"""From encoded graphs and a method to a run that can begin: model, features, batches."""
+"""Set-up of a training run from graphs and a method: model, form of the features, batches."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ from graphlatent.training.loop import Training, seeded
 from graphlatent.training.peak_memory import PeakMemory
 
 DENSE_ADVANTAGE = {"cpu": 10.0, "cuda": 40.0}
-"""How many multiplications a dense product makes in the time of one of a sparse product, by kind of
-device (benchmarks/README.md).
+"""Speed of dense relative to sparse products, in multiplications per second, by device type.
+
+Measured in benchmarks/README.md.
 """
-# Features larger than this are not made dense on a CPU.
+# Larger features are not converted to dense on a CPU.
 _DENSE_BYTES = 1 << 30
 
 
 def set_up(
     graph: GraphData, method: Method[Any], *, device: torch.device
 ) -> tuple[Training, Callable[[], Batch]]:
-    """A run that has not begun, and a function that gives all graphs as one batch.
+    """A training run before its first step, and a function that returns all graphs as one batch.
 
     Args:
         graph: with encoded features.
@@ -71,7 +72,7 @@ def set_up(
     whole = partial(full_batch, graph, prepare=prepare, device=device)
     source: BatchSource
     if isinstance(settings, NodeSettings) and settings.batching == "nodes":
-        # Nothing is precomputed of the whole graph: a step needs little of it.
+        # Nothing is precomputed for the whole graph: a step uses a small part of it.
         source = NodeBatches(
             graph,
             nodes_per_step=settings.nodes_per_step,
@@ -100,19 +101,19 @@ def choose_form(
     device: torch.device,
     mini_batches: bool = False,
 ) -> str:
-    """Whether a step is faster with dense or with sparse features: 'dense' or 'sparse'.
+    """'dense' or 'sparse', the form of the features with which a step is estimated to be faster.
 
-    Multiplications of a row and a hidden unit, forward and backward: dense 5 F (first layer 2,
-    residual 3); sparse 4 for each stored feature and 2 for each stored edge, which take
-    DENSE_ADVANTAGE times as long, and 2 H dense ones for the Gram matrices. Mini-batches of graphs
-    are cut out in every step, which sparse features make expensive: they are dense wherever that
-    fits.
+    The estimate counts multiplications per row and hidden unit, forward and backward. Dense: 5 F
+    (2 in the first layer, 3 for the residual). Sparse: 4 per stored feature and 2 per stored edge,
+    each taking DENSE_ADVANTAGE times as long, and 2 H dense ones for the Gram matrices.
+    Mini-batches of graphs are extracted in every step, which is slow for sparse features: they are
+    dense wherever memory allows.
     """
     if wanted != "auto":
         return wanted
     rows, width = x.shape
-    # On a GPU a quarter of what is free: there may be four of them, x and A @ X of all graphs, and
-    # both once more with padding.
+    # On a GPU a quarter of the free memory: up to four such float32 matrices are needed, x and
+    # A @ x of all graphs, each with and without padding.
     limit = torch.cuda.mem_get_info(device)[0] // 16 if device.type == "cuda" else _DENSE_BYTES
     if 4 * rows * width > limit:
         return "sparse" if isinstance(x, SparseMatrix) else "dense"
@@ -123,7 +124,7 @@ def choose_form(
 
 
 def as_form(x: Tensor | SparseMatrix, form: str) -> Tensor | SparseMatrix:
-    """The same features, 'dense' or 'sparse'."""
+    """The features `x` converted to `form`, 'dense' or 'sparse'."""
     if form == "dense":
         return to_dense(x)
     if isinstance(x, SparseMatrix):

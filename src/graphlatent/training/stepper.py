@@ -1,10 +1,9 @@
-"""How steps are run: one by one, or, on a GPU and where every step has the same shapes, as one
-captured CUDA graph.
+"""Execution of training steps, on a GPU as a captured CUDA graph where shapes allow it.
 
-A step of a small graph is some two hundred kernels of a few microseconds each, and starting them
-takes longer than running them. A captured step is started as a whole. The first steps run one by
-one, which also compiles the kernels; then one is captured and replayed. Masks come from the same
-generator in the same order, so a captured run draws what an uncaptured one would.
+A step on a small graph launches about two hundred kernels of a few microseconds each, and launching
+them takes longer than running them. A captured step is one launch. The first steps run without
+capturing, which also compiles the kernels; then a step is captured and replayed. Random numbers
+come from the same generator in the same order with and without capturing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from graphlatent.data.batches import Batch, BatchSource
 from graphlatent.methods.base import Method, combine
 from graphlatent.ops.kernels import usable
 
-_WARM_UP = 2  # steps that run one by one before one is captured
+# Number of steps that run before one is captured.
+_WARM_UP_STEPS = 2
 
 
 class Stepper:
@@ -31,10 +31,10 @@ class Stepper:
 
     Args:
         method: computes the terms of the loss.
-        model: what is trained.
+        model: the trained model.
         optimizer: made by `make_optimizer`.
         generator: the method's source of randomness.
-        capture: replay captured steps where that is possible.
+        capture: capture and replay steps where possible.
     """
 
     def __init__(
@@ -49,23 +49,23 @@ class Stepper:
         self.method, self.model, self.optimizer = method, model, optimizer
         self.generator, self.capture = generator, capture
         self.parameter = next(model.parameters())
-        self.captured: dict[int, _Captured] = {}
+        self.captured: dict[int, _CapturedStep] = {}
         self.stream: torch.cuda.Stream | None = None
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
-        """Drop what was captured, and its memory: it will not be replayed any more."""
+    def reset(self) -> None:
+        """Discard the captured steps and free their memory."""
         if self.captured:
             torch.cuda.synchronize(self.parameter.device)
         self.captured = {}
         self.warm_ups: Counter[int] = Counter()
-        # Captured steps run one after the other, so they share their memory.
+        # Captured steps run one after another, so they can share memory.
         self.pool: Any = None
         if self.parameter.is_cuda:
             torch.cuda.empty_cache()
 
     def __call__(self, batches: BatchSource, index: Tensor) -> Tensor:
-        """Take the step `index` of a plan.
+        """Run one step of a plan, on the nodes or graphs `index`.
 
         Returns:
             The loss and each term before weighting, detached, [1 + terms].
@@ -76,26 +76,26 @@ class Stepper:
             return self._step(batches.take(index))
         index = index.to(self.parameter.device, non_blocking=True)
         if key not in self.captured:
-            if self.warm_ups[key] < _WARM_UP:
+            if self.warm_ups[key] < _WARM_UP_STEPS:
                 self.warm_ups[key] += 1
                 return self._warm_up(batches, index, key)
-            self.captured[key] = self._captured_step(batches, index, key)
+            self.captured[key] = self._capture_step(batches, index, key)
         return self.captured[key](index)
 
     def _step(self, batch: Batch) -> Tensor:
-        """Compute the loss, step against its gradient, and let the method act after it."""
+        """Compute the loss and its gradient, update the weights, and call `Method.after_step`."""
         loss = combine(self.method.step(self.model, batch, generator=self.generator))
         loss.total.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
-        # Now, so that nothing of this step occupies memory that the next one needs.
+        # Now rather than later, to free memory for the next step.
         self.optimizer.zero_grad(set_to_none=True)
         self.method.after_step(self.model)
         return torch.stack([loss.total, *loss.values.values()]).detach()
 
     def _warm_up(self, batches: BatchSource, index: Tensor, key: int) -> Tensor:
-        """A step on a stream of its own, as capturing asks for before it begins."""
+        """A step on a side stream, as CUDA requires before capturing."""
         if self.stream is None:
-            # One for all steps: each stream comes with work space of its own.
+            # One for all steps: each stream has its own workspace.
             self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
@@ -103,52 +103,50 @@ class Stepper:
         torch.cuda.current_stream().wait_stream(self.stream)
         return values
 
-    def _captured_step(self, batches: BatchSource, index: Tensor, key: int) -> _Captured:
+    def _capture_step(self, batches: BatchSource, index: Tensor, key: int) -> _CapturedStep:
         self.optimizer.zero_grad(set_to_none=True)
-        # A captured step has memory of its own.
+        # A captured step allocates from a separate memory pool.
         torch.cuda.empty_cache()
-        graph, place = torch.cuda.CUDAGraph(), index.clone()
+        graph, index = torch.cuda.CUDAGraph(), index.clone()
         graph.register_generator_state(self.generator)
         with torch.cuda.graph(
             graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"
         ):
-            values = self._step(batches.cut(place, key))
+            values = self._step(batches.cut(index, key))
         self.pool = graph.pool()
-        return _Captured(graph, place, values)
+        return _CapturedStep(graph, index, values)
 
 
 @dataclass(frozen=True, eq=False)
-class _Captured:
-    """A captured step: the place of its input indices and of its loss and terms."""
+class _CapturedStep:
+    """A captured step and its fixed input and output: the indices, and the loss and terms."""
 
     graph: torch.cuda.CUDAGraph
-    place: Tensor
+    index: Tensor
     values: Tensor
 
     def __call__(self, index: Tensor) -> Tensor:
-        self.place.copy_(index)
+        self.index.copy_(index)
         self.graph.replay()
         return self.values.clone()
 
 
 def make_optimizer(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:
-    """Adam or AdamW over the parameters that have gradients, all in one kernel.
+    """Adam or AdamW over the parameters that require gradients, fused where possible.
 
-    On a GPU its step count and learning rate live there, so that a step can be captured.
+    On a GPU the step count and learning rate are tensors on it, so that a step can be captured.
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     on_gpu = usable(parameters[0])
     lr: float | Tensor = settings.lr
     if on_gpu:
         lr = torch.tensor(settings.lr, dtype=torch.float32, device=parameters[0].device)
-    plain = all(
-        p.dtype in (torch.float32, torch.float64) and p.device.type in ("cpu", "cuda")
-        for p in parameters
-    )
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[settings.optimizer]
+    dtypes, devices = (torch.float32, torch.float64), ("cpu", "cuda")
+    fused = all(p.dtype in dtypes and p.device.type in devices for p in parameters)
+    optimizers = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
     decay = settings.weight_decay
-    optimizer: torch.optim.Optimizer = kind(
-        parameters, lr=lr, weight_decay=decay, fused=plain, capturable=on_gpu
+    optimizer: torch.optim.Optimizer = optimizers[settings.optimizer](
+        parameters, lr=lr, weight_decay=decay, fused=fused, capturable=on_gpu
     )
     return optimizer
 
@@ -164,16 +162,17 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
 
 @contextmanager
 def matmul_precision(precision: str, device: torch.device) -> Iterator[None]:
-    """Let float32 products on a GPU use TF32 where the setting allows it, while this lasts."""
+    """Within this context, float32 products on a GPU use TF32 where `precision` allows it."""
     if device.type != "cuda":
         yield
         return
     backend: Any = torch.backends.cuda.matmul
-    # Torch refuses to have its older and its newer switch mixed
+    # torch raises an error where its old and its new setting are mixed.
     newer = hasattr(backend, "fp32_precision")
-    name, values = ("fp32_precision", ("ieee", "tf32")) if newer else ("allow_tf32", (False, True))
+    name = "fp32_precision" if newer else "allow_tf32"
+    full, reduced = ("ieee", "tf32") if newer else (False, True)
     before = getattr(backend, name)
-    setattr(backend, name, values[precision != "fp32"])
+    setattr(backend, name, full if precision == "fp32" else reduced)
     try:
         yield
     finally:

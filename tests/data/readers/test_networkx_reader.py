@@ -30,6 +30,15 @@ def test_networkx_names_order_and_columns():
     assert read_graphs(graph, node_attributes=[]).columns is None
 
 
+def test_networkx_labels_may_be_missing():
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, {0: "a", 2: "b"}, "club")
+    read = read_graphs(graph, label="club")
+    assert read.y.tolist() == ["a", None, "b"] and read.columns is None
+    with pytest.raises(InputError, match="graph: no node has an attribute 'team'"):
+        read_graphs(graph, label="team")
+
+
 def test_networkx_kinds_of_values():
     graph = nx.path_graph(2)
     values = {

@@ -1,6 +1,4 @@
-"""The fast way against the general one, where test_objective.py (float64, against the
-reference) does not look.
-"""
+"""The fast path against the general path; test_objective.py compares both with the reference."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from graphlatent.methods.base import combine
 from graphlatent.methods.lagraph.fast import choose_engine, compute_terms, shared_views
 from graphlatent.methods.lagraph.masking import draw_mask
 from graphlatent.methods.lagraph.method import LaGraph
-from graphlatent.methods.lagraph.precomputed import NOTHING, precompute
+from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, precompute
 from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO, blocked_error, gram_error
 from graphlatent.methods.lagraph.views import general_views
 
@@ -36,7 +34,7 @@ from graphlatent.methods.lagraph.views import general_views
     last_norm=st.booleans(),
     seed=st.integers(0, 9999),
 )
-def test_shared_views_are_the_general_ones(
+def test_shared_views_equal_the_general_ones(
     sizes, depth, ratio, kind, sparse, precomputed, directed, last_norm, seed
 ):
     graph = random_graph(sizes, seed=seed, weighted=True, one_hot=sparse)
@@ -54,23 +52,20 @@ def test_shared_views_are_the_general_ones(
     )
     model = double_model(chosen, 4, seed)
     batch = double_batch(graph, model)
-    known = precompute(batch) if precomputed else NOTHING
+    cache = precompute(batch) if precomputed else EMPTY_CACHE
     mask = draw_mask(batch, chosen, generator=generator(seed))
-    plain = general_views(model, batch, mask)
-    whole, rows = (
-        shared_views(model, batch, mask, rows_only=r, known=known) for r in (False, True)
-    )
-    for a, b in zip(plain.plain + plain.masked, whole.plain + whole.masked, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
-    if last_norm:  # its statistics need every row
+    general = general_views(model, batch, mask)
+    whole = shared_views(model, batch, mask, rows_only=False, cache=cache)
+    rows = shared_views(model, batch, mask, rows_only=True, cache=cache)
+    exact = {"rtol": 1e-9, "atol": 1e-9}
+    for a, b in zip(general.plain + general.masked, whole.plain + whole.masked, strict=True):
+        torch.testing.assert_close(a, b, **exact)
+    if last_norm:
+        # The statistics of the last norm need every row.
         assert rows.masked_rows is None and len(rows.masked) == depth
     else:
-        torch.testing.assert_close(
-            rows.plain_rows, plain.plain[-1][mask.rows], rtol=1e-9, atol=1e-9
-        )
-        torch.testing.assert_close(
-            rows.masked_rows, plain.masked[-1][mask.rows], rtol=1e-9, atol=1e-9
-        )
+        torch.testing.assert_close(rows.plain_rows, general.plain[-1][mask.rows], **exact)
+        torch.testing.assert_close(rows.masked_rows, general.masked[-1][mask.rows], **exact)
 
 
 @settings(max_examples=150, deadline=None)
@@ -90,7 +85,7 @@ def test_shared_views_are_the_general_ones(
     some_count=st.booleans(),
     seed=st.integers(0, 9999),
 )
-def test_loss_and_gradient_are_the_general_ones(
+def test_loss_and_gradient_equal_the_general_ones(
     level,
     objective,
     kind,
@@ -120,32 +115,27 @@ def test_loss_and_gradient_are_the_general_ones(
     if some_count:
         counts = torch.rand(batch.num_nodes, generator=generator(seed)) < 0.6
         batch = dataclasses.replace(batch, counts=counts)
-    known = precompute(batch) if precomputed else NOTHING
+    cache = precompute(batch) if precomputed else EMPTY_CACHE
     mask = draw_mask(batch, chosen, generator=generator(seed))
-    found = []
+    losses, gradients = [], []
     for name in ("general", "auto"):
         engine = choose_engine(model, dataclasses.replace(chosen, engine=name))
-        total = combine(compute_terms(model, batch, mask, chosen, engine, known)).total
-        found.append(
-            (total, torch.autograd.grad(total, list(model.parameters()), allow_unused=True))
-        )
-    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-9, atol=1e-12)
-    scale = max((float(g.abs().max()) for g in found[0][1] if g is not None), default=0.0)
-    for one, other in zip(found[0][1], found[1][1], strict=True):
-        one, other = (torch.zeros(()) if g is None else g for g in (one, other))
-        torch.testing.assert_close(
-            one.broadcast_to(other.shape),
-            other,
-            rtol=1e-7,
-            atol=1e-9 * max(scale, 1e-6),
-            check_dtype=False,
-        )
+        total = combine(compute_terms(model, batch, mask, chosen, engine, cache)).total
+        losses.append(total)
+        gradients.append(torch.autograd.grad(total, list(model.parameters()), allow_unused=True))
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-9, atol=1e-12)
+    scale = max((float(g.abs().max()) for g in gradients[0] if g is not None), default=0.0)
+    atol = 1e-9 * max(scale, 1e-6)
+    for a, b in zip(*gradients, strict=True):
+        a, b = (torch.zeros(()) if g is None else g for g in (a, b))
+        a = a.broadcast_to(b.shape)
+        torch.testing.assert_close(a, b, rtol=1e-7, atol=atol, check_dtype=False)
 
 
-def test_what_is_chosen():
+def test_choice_of_the_engine():
     def chosen(level: str, **values: object) -> tuple[bool, bool, str]:
-        wanted = make_settings(level, **values)
-        engine = choose_engine(double_model(wanted, 4), wanted)
+        resolved = make_settings(level, **values)
+        engine = choose_engine(double_model(resolved, 4), resolved)
         return engine.share, engine.rows_only, engine.form
 
     assert chosen("node") == (True, True, "gram")
@@ -168,28 +158,20 @@ class TestReconstruction:
         weight, bias = (
             torch.randn(s, generator=gen, dtype=torch.float64) for s in ((40, 16), (40,))
         )
-        x = (
-            hidden @ weight.T
-            + bias
-            + noise * torch.randn(rows, 40, generator=gen, dtype=torch.float64)
-        )
-        row_weight = torch.rand(rows, generator=gen, dtype=torch.float64)
-        hidden, weight, bias, x, row_weight = (
-            t.to(dtype) for t in (hidden, weight, bias, x, row_weight)
-        )
-        features = (
-            as_sparse(GraphData(torch.zeros(2, 0), rows, torch.tensor([0, rows]), x=x)).x
-            if sparse
-            else x
-        )
-        leaves = [t.requires_grad_() for t in (hidden, weight, bias)]
+        residual = noise * torch.randn(rows, 40, generator=gen, dtype=torch.float64)
+        x = (hidden @ weight.T + bias + residual).to(dtype)
+        row_weight = torch.rand(rows, generator=gen, dtype=torch.float64).to(dtype)
+        features = x
+        if sparse:
+            features = as_sparse(GraphData(torch.zeros(2, 0), rows, torch.tensor([0, rows]), x=x)).x
+        leaves = [t.to(dtype).requires_grad_() for t in (hidden, weight, bias)]
         return leaves, features, x, row_weight
 
-    def gradients(self, how, leaves, features, x, row_weight):
+    def gradients(self, form, leaves, features, x, row_weight):
         hidden, weight, bias = leaves
-        if how == "dense":
+        if form == "dense":
             error = ((hidden @ weight.T + bias - x).square().sum(1) * row_weight).sum()
-        elif how == "gram":
+        elif form == "gram":
             error = gram_error(
                 hidden, weight, bias, features, row_weight=row_weight, x_sq_norm=x.square().sum(1)
             )
@@ -197,13 +179,14 @@ class TestReconstruction:
             error = blocked_error(hidden, weight, bias, features, row_weight=row_weight)
         return error.detach(), torch.autograd.grad(3 * error, leaves)
 
-    @pytest.mark.parametrize("how", ["gram", "blocks"])
-    def test_equal_in_float64(self, sparse, how):
+    @pytest.mark.parametrize("form", ["gram", "blocks"])
+    def test_equals_the_dense_computation_in_float64(self, sparse, form):
         case = self.case(sparse, torch.float64, noise=1.0)
-        (a, left), (b, right) = self.gradients("dense", *case), self.gradients(how, *case)
-        torch.testing.assert_close(a, b, rtol=1e-11, atol=0)
-        for one, other in zip(left, right, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+        error, gradients = self.gradients(form, *case)
+        exact_error, exact_gradients = self.gradients("dense", *case)
+        torch.testing.assert_close(error, exact_error, rtol=1e-11, atol=0)
+        for gradient, exact in zip(gradients, exact_gradients, strict=True):
+            torch.testing.assert_close(gradient, exact, rtol=1e-9, atol=1e-9)
 
     def test_several_blocks_equal_one(self, sparse, monkeypatch):
         case = self.case(sparse, torch.float64, noise=1.0)
@@ -212,26 +195,25 @@ class TestReconstruction:
         parts = self.gradients("blocks", *case)
         torch.testing.assert_close(whole, parts, rtol=1e-11, atol=1e-11)
 
-    def test_float32_where_the_identity_is_used_and_where_it_is_not(self, sparse):
-        """Down to SAFE_RATIO the Gram gradient is good to 1e-3; far below, only the blocks are."""
-        energy = 16.0 + 1.0  # of a row's entry: ||W h||^2 / F + b^2
-        for noise, how in ((np.sqrt(energy * SAFE_RATIO), "gram"), (1e-3, "blocks")):
-            _, exact = self.gradients(
-                "dense", *self.case(sparse, torch.float64, noise=float(noise))
-            )
-            _, ours = self.gradients(how, *self.case(sparse, torch.float32, noise=float(noise)))
-            for one, other in zip(exact, ours, strict=True):
-                assert float((one - other).norm() / one.norm()) < 1e-3
-        _, exact = self.gradients("dense", *self.case(sparse, torch.float64, noise=1e-3))
-        _, gram = self.gradients("gram", *self.case(sparse, torch.float32, noise=1e-3))
-        # The guard has a reason
-        assert (
-            max(float((a - b).norm() / a.norm()) for a, b in zip(exact, gram, strict=True)) > 1e-3
-        )
+    def relative_error(self, form: str, sparse: bool, noise: float) -> float:
+        """The largest relative error of a float32 gradient."""
+        _, exact = self.gradients("dense", *self.case(sparse, torch.float64, noise=noise))
+        _, ours = self.gradients(form, *self.case(sparse, torch.float32, noise=noise))
+        return max(float((a - b).norm() / a.norm()) for a, b in zip(exact, ours, strict=True))
+
+    def test_float32_precision_of_both_forms(self, sparse):
+        """The Gram gradient is accurate to 1e-3 down to SAFE_RATIO; below it only blocks are."""
+        # Mean square of an entry of x: ||W h||^2 / F + b^2.
+        mean_square = 16.0 + 1.0
+        noise = float(np.sqrt(mean_square * SAFE_RATIO))
+        assert self.relative_error("gram", sparse, noise) < 1e-3
+        assert self.relative_error("blocks", sparse, 1e-3) < 1e-3
+        assert self.relative_error("gram", sparse, 1e-3) > 1e-3
 
 
-def test_training_changes_to_blocks_when_the_reconstruction_gets_very_good(monkeypatch):
-    x = torch.ones(30, 3)  # constant features are reconstructed almost exactly by the bias
+def test_training_changes_to_blocks_when_the_reconstruction_is_very_good(monkeypatch):
+    # The bias reconstructs constant features almost exactly.
+    x = torch.ones(30, 3)
     graph = dataclasses.replace(random_graph([30]), x=x)
     seen: list[str] = []
     original = LaGraph.after_epoch
@@ -260,7 +242,7 @@ def test_training_changes_to_blocks_when_the_reconstruction_gets_very_good(monke
     ],
     ids=str,
 )
-def test_the_loss_curve_is_the_same_whichever_way(cls, values, sparse):
+def test_both_engines_give_the_same_loss_curve(cls, values, sparse):
     graph = random_graph([5, 4, 3, 6, 2, 7, 4, 3, 5, 6], one_hot=sparse)
     graph = as_sparse(graph) if sparse else graph
     curves = [
@@ -270,27 +252,24 @@ def test_the_loss_curve_is_the_same_whichever_way(cls, values, sparse):
     np.testing.assert_allclose(curves[0], curves[1], rtol=2e-4)
 
 
-def test_all_zero_features_are_no_reason_to_stop():
+def test_features_of_zeros_give_a_finite_loss():
     graph = dataclasses.replace(random_graph([9]), x=torch.zeros(9, 3))
-    assert np.isfinite(
-        NodeLaGraph(hidden_dim=4, epochs=5, device="cpu").fit(graph).history_.loss
-    ).all()
+    fitted = NodeLaGraph(hidden_dim=4, epochs=5, device="cpu").fit(graph)
+    assert np.isfinite(fitted.history_.loss).all()
 
 
-def test_float32_gradients_agree():
+def test_float32_gradients_of_both_engines_agree():
     chosen = make_settings("node", hidden_dim=32, mask_ratio=0.1)
     graph = random_graph([200], num_features=50, density=0.03)
     model = double_model(chosen, 50).float()
-    batch = dataclasses.replace(double_batch(graph, model))
-    batch = dataclasses.replace(
-        batch, x=batch.x.float(), structure=batch.structure.to("cpu", torch.float32)
-    )
+    batch = double_batch(graph, model)
+    structure = batch.structure.to("cpu", torch.float32)
+    batch = dataclasses.replace(batch, x=batch.x.float(), structure=structure)
     mask = draw_mask(batch, chosen, generator=generator(0))
     grads = []
     for name in ("general", "auto"):
         engine = choose_engine(model, dataclasses.replace(chosen, engine=name))
         total = combine(compute_terms(model, batch, mask, chosen, engine)).total
-        grads.append(
-            torch.cat([g.flatten() for g in torch.autograd.grad(total, list(model.parameters()))])
-        )
+        gradients = torch.autograd.grad(total, list(model.parameters()))
+        grads.append(torch.cat([g.flatten() for g in gradients]))
     assert float((grads[0] - grads[1]).norm() / grads[0].norm()) < 1e-4

@@ -1,3 +1,5 @@
+"""Random masks: number, values and distribution of masked nodes."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -65,7 +67,7 @@ def test_all_attributes_of_masked_nodes_are_replaced_and_no_others():
     assert torch.equal(x[mask.rows], mask.values)
 
 
-def test_noise_has_the_asked_spread():
+def test_noise_has_the_standard_deviation_of_the_setting():
     mask = draw_mask(
         batch_of([200], num_features=50, density=0.01),
         make_settings("node", mask_ratio=1.0, noise_std=0.5),
@@ -75,7 +77,7 @@ def test_noise_has_the_asked_spread():
     assert mask.values.std().item() == pytest.approx(0.5, abs=0.02)
 
 
-def test_zeros():
+def test_masked_features_can_be_zeros():
     mask = draw_mask(
         batch_of([5]),
         make_settings("node", mask_ratio=0.5, mask_value="zeros"),
@@ -91,18 +93,18 @@ def test_every_node_is_masked_equally_often():
         torch.bincount(draw_mask(batch, chosen, generator=gen).rows, minlength=10)
         for _ in range(2000)
     )
-    # 400 expected; five standard deviations are 90
+    # The expectation is 400; five standard deviations are 90.
     assert counts.min() > 330 and counts.max() < 470
 
 
-def test_same_generator_same_mask_other_seed_other_mask():
+def test_the_seed_determines_the_mask():
     batch, chosen = batch_of([30]), make_settings("node", mask_ratio=0.3)
     a, b, c = (draw_mask(batch, chosen, generator=generator(s)) for s in (1, 1, 2))
     assert torch.equal(a.rows, b.rows) and torch.equal(a.values, b.values)
     assert not torch.equal(a.rows, c.rows)
 
 
-def test_global_random_state_is_left_alone():
+def test_the_global_generator_is_not_used():
     before = torch.random.get_rng_state()
     draw_mask(batch_of([30]), make_settings("node"), generator=generator(0))
     assert torch.equal(before, torch.random.get_rng_state())

@@ -1,6 +1,4 @@
-"""Loss and gradient against the independent rewrite of the paper's formulas, to 1e-9 relative in
-float64.
-"""
+"""Loss and gradient against an independent rewrite of the paper's formulas, to 1e-9 in float64."""
 
 from __future__ import annotations
 
@@ -50,16 +48,13 @@ def ours(
 
 
 def engines(model: LaGraphModel, chosen: LaGraphSettings) -> list[Engine]:
-    """The specification, the fast way, and what the fast way becomes where the reconstruction is
-    very good.
-    """
-    plain, fast = (
+    """The general engine, the fast one, and the fast one after a change from 'gram' to 'blocks'."""
+    general, fast = (
         choose_engine(model, dataclasses.replace(chosen, engine=name))
         for name in ("general", "auto")
     )
-    return [plain, fast] + (
-        [dataclasses.replace(fast, form="blocks")] if fast.form == "gram" else []
-    )
+    blocks = [dataclasses.replace(fast, form="blocks")] if fast.form == "gram" else []
+    return [general, fast, *blocks]
 
 
 def theirs(model: LaGraphModel, graph: GraphData, mask: MaskedView, chosen: LaGraphSettings) -> Any:
@@ -95,11 +90,8 @@ def check_equal(
         mine = torch.autograd.grad(a.total, parameters, allow_unused=True)
         for left, right in zip(mine, other, strict=True):
             left, right = (torch.zeros(()) if g is None else g for g in (left, right))
-            torch.testing.assert_close(
-                *torch.broadcast_tensors(left.double(), right.double()),
-                rtol=1e-9,
-                atol=1e-9 * scale,
-            )
+            left, right = torch.broadcast_tensors(left.double(), right.double())
+            torch.testing.assert_close(left, right, rtol=1e-9, atol=1e-9 * scale)
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -108,12 +100,8 @@ def check_equal(
 @pytest.mark.parametrize("level", ["node", "graph"])
 def test_equals_the_reference(level, encoder, objective, sizes):
     graph = random_graph(sizes, seed=len(sizes), one_hot=objective.startswith("ce"))
-    check_equal(
-        graph,
-        make_settings(
-            level, encoder=encoder, objective=objective, alpha=2.5, mask_ratio=0.4, decoder_layers=2
-        ),
-    )
+    values = {"alpha": 2.5, "mask_ratio": 0.4, "decoder_layers": 2}
+    check_equal(graph, make_settings(level, encoder=encoder, objective=objective, **values))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -151,9 +139,8 @@ def test_sparse_features_give_the_same_loss_and_gradient(level, objective):
 )
 @pytest.mark.parametrize("level", ["node", "graph"])
 def test_settings_equal_the_reference(level, values):
-    graph = random_graph(
-        [5, 6], weighted=True, one_hot=str(values.get("objective")).startswith("ce")
-    )
+    one_hot = str(values.get("objective")).startswith("ce")
+    graph = random_graph([5, 6], weighted=True, one_hot=one_hot)
     check_equal(graph, make_settings(level, **{"mask_ratio": 0.4, **values}))
 
 
@@ -164,14 +151,8 @@ def test_invariance_on_all_nodes_equals_the_reference():
 @pytest.mark.parametrize("encoder", ["gcn", "gin"])
 @pytest.mark.parametrize("layers", [1, 2])
 def test_gnn_decoder_and_mean_readout_equal_the_reference(encoder, layers):
-    chosen = make_settings(
-        "graph",
-        encoder=encoder,
-        decoder="gnn",
-        decoder_layers=layers,
-        readout="mean",
-        mask_ratio=0.4,
-    )
+    values = {"decoder": "gnn", "decoder_layers": layers, "readout": "mean"}
+    chosen = make_settings("graph", encoder=encoder, mask_ratio=0.4, **values)
     check_equal(random_graph([4, 5, 1], weighted=True), chosen)
 
 
@@ -185,14 +166,10 @@ def test_gnn_decoder_and_mean_readout_equal_the_reference(encoder, layers):
     seed=st.integers(0, 10_000),
 )
 def test_any_graph_equals_the_reference(sizes, ratio, objective, level, encoder, seed):
-    graph = random_graph(
-        sizes, seed=seed, one_hot=objective.startswith("ce"), weighted=seed % 2 == 0
-    )
-    check_equal(
-        graph,
-        make_settings(level, encoder=encoder, objective=objective, mask_ratio=ratio),
-        seed=seed,
-    )
+    one_hot = objective.startswith("ce")
+    graph = random_graph(sizes, seed=seed, one_hot=one_hot, weighted=seed % 2 == 0)
+    chosen = make_settings(level, encoder=encoder, objective=objective, mask_ratio=ratio)
+    check_equal(graph, chosen, seed=seed)
 
 
 def test_value_by_hand():
@@ -215,8 +192,8 @@ def test_value_by_hand():
     assert loss.total.item() == pytest.approx(2.5)
 
 
-def test_a_batch_of_graphs_is_the_papers_double_sum():
-    # One layer: no batch norm links the graphs
+def test_a_batch_of_graphs_is_the_double_sum_of_the_paper():
+    # One layer, so that no batch norm connects the graphs.
     chosen = make_settings("node", last_norm=False, num_layers=1, mask_ratio=0.5)
     whole = random_graph([4, 3], seed=3)
     model = double_model(chosen, 4)
@@ -244,7 +221,7 @@ def test_a_batch_of_graphs_is_the_papers_double_sum():
     torch.testing.assert_close(combine(added).total, combine(together).total, rtol=1e-12, atol=0)
 
 
-def test_root_is_zero_with_zero_gradient_where_nothing_differs():
+def test_root_of_zero_has_gradient_zero():
     value = torch.zeros((), requires_grad=True)
     root = safe_sqrt(value)
     root.backward()
@@ -252,7 +229,7 @@ def test_root_is_zero_with_zero_gradient_where_nothing_differs():
     assert value.grad is not None and value.grad.item() == 0.0
 
 
-def test_nothing_masked_gives_zero_invariance():
+def test_invariance_is_zero_without_masked_nodes():
     terms = {
         "reconstruction": Term(torch.tensor(6.0), 2.0),
         "invariance": Term(torch.tensor(0.0), 0.0, 5.0, "root"),
@@ -260,8 +237,8 @@ def test_nothing_masked_gives_zero_invariance():
     assert combine(terms).total.item() == 3.0
 
 
-def test_uncounted_rows_are_left_out():
-    """A batch may carry rows that only lend context: the loss is that of the counted rows."""
+def test_rows_that_do_not_count_are_not_in_the_loss():
+    """A batch may contain rows that are context only."""
     chosen = make_settings("node", num_layers=1)
     graph = random_graph([6], seed=5)
     model = double_model(chosen, 4)
@@ -279,7 +256,7 @@ def test_uncounted_rows_are_left_out():
 @pytest.mark.parametrize(
     ("row", "what"), [([0.5, 0.6], "row 1 sums to 1.1"), ([-1.0, 2.0], "some are negative")]
 )
-def test_cross_entropy_needs_distributions(row, what):
+def test_cross_entropy_rejects_rows_that_are_not_distributions(row, what):
     x = torch.tensor([[1.0, 0.0], row])
     with pytest.raises(
         InputError,

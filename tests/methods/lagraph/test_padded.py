@@ -1,4 +1,4 @@
-"""Padded mini-batches against unpadded ones: the same loss and gradients, whatever is padded."""
+"""Padded mini-batches have the loss and gradient of mini-batches without padding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphlatent.methods.base import combine
 from graphlatent.methods.lagraph.fast import choose_engine, compute_terms
 from graphlatent.methods.lagraph.masking import MaskedView, draw_mask, num_masked
 from graphlatent.methods.lagraph.padded import PaddedBatches
-from graphlatent.methods.lagraph.precomputed import NOTHING, precompute
+from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, precompute
 
 
 def sources(sizes, chosen, *, directed: bool = False, seed: int = 0, batch_size: int = 3):
@@ -30,16 +30,14 @@ def sources(sizes, chosen, *, directed: bool = False, seed: int = 0, batch_size:
         )
     model = double_model(chosen, 4, seed)
     everything = double_batch(graph, model)
-    wanted = num_masked(
-        torch.diff(graph.ptr), ratio=chosen.mask_ratio, rounding=str(chosen.mask_rounding)
-    )
+    ratio, rounding = chosen.mask_ratio, str(chosen.mask_rounding)
     padded = PaddedBatches(
         everything,
         precompute(everything),
         graph.ptr,
         batch_size=batch_size,
-        num_masked=wanted,
-        mask_ratio=chosen.mask_ratio,
+        num_masked=num_masked(torch.diff(graph.ptr), ratio=ratio, rounding=rounding),
+        mask_ratio=ratio,
     )
     return model, padded, GraphBatches(everything, graph.ptr, batch_size=batch_size)
 
@@ -56,7 +54,7 @@ def sources(sizes, chosen, *, directed: bool = False, seed: int = 0, batch_size:
     directed=st.booleans(),
     seed=st.integers(0, 9999),
 )
-def test_loss_and_gradient_are_those_without_padding(
+def test_loss_and_gradient_equal_those_without_padding(
     sizes, kind, depth, decoder_layers, reduction, readout, ratio, directed, seed
 ):
     values = {
@@ -71,41 +69,37 @@ def test_loss_and_gradient_are_those_without_padding(
     engine = choose_engine(model, chosen)
     for index in padded.plan(generator(seed)):
         batch = padded.take(index)
-        known, padding = batch.known, batch.known.padding
-        slots = known.mask_slots
-        mask = draw_mask(batch, chosen, generator=generator(seed), slots=slots)
-        real = mask.rows < int(padding.rows)
-        assert int(real.sum()) == int(padding.masked)
+        cache, padding = batch.cache, batch.cache.padding
+        mask = draw_mask(batch, chosen, generator=generator(seed), slots=cache.mask_slots)
+        valid = mask.rows < int(padding.rows)
+        assert int(valid.sum()) == int(padding.masked)
         small = plain.take(index[index < padded.num_graphs])
         assert int(padding.rows) == small.num_nodes
-        losses = []
-        general = dataclasses.replace(chosen, engine="general")
-        real_mask = MaskedView(mask.rows[real], mask.values[real])
-        for own, own_mask, own_engine, own_known in (
-            (batch, mask, engine, known),
-            (small, real_mask, choose_engine(model, general), NOTHING),
-        ):
-            terms = compute_terms(model, own, own_mask, chosen, own_engine, own_known)
-            total = combine(terms).total
-            losses.append((total, torch.autograd.grad(total, list(model.parameters()))))
-        torch.testing.assert_close(losses[0][0], losses[1][0], rtol=1e-9, atol=1e-12)
-        scale = max(float(g.abs().max()) for g in losses[1][1])
-        for one, other in zip(losses[0][1], losses[1][1], strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9 * scale)
+        ours = combine(compute_terms(model, batch, mask, chosen, engine, cache)).total
+        valid_mask = MaskedView(mask.rows[valid], mask.values[valid])
+        general = choose_engine(model, dataclasses.replace(chosen, engine="general"))
+        exact = combine(compute_terms(model, small, valid_mask, chosen, general, EMPTY_CACHE)).total
+        torch.testing.assert_close(ours, exact, rtol=1e-9, atol=1e-12)
+        parameters = list(model.parameters())
+        gradients = torch.autograd.grad(ours, parameters)
+        exact_gradients = torch.autograd.grad(exact, parameters)
+        scale = max(float(g.abs().max()) for g in exact_gradients)
+        for a, b in zip(gradients, exact_gradients, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-9 * scale)
 
 
-def test_every_graph_once_an_epoch_and_few_shapes():
+def test_a_plan_has_every_graph_once_and_few_shapes():
     chosen = make_settings("graph")
     _, padded, _ = sources([3, 5, 2, 8, 1, 4, 6], chosen, batch_size=3)
     plan = padded.plan(generator(0))
     assert [len(index) for index in plan] == [3, 3, 3]
-    # 7 is the empty graph
+    # 7 is the empty graph.
     assert sorted(i for index in plan for i in index.tolist()) == [0, 1, 2, 3, 4, 5, 6, 7, 7]
     assert {padded.shape_key(index) for index in plan} == {64}
 
 
 @pytest.mark.parametrize("needed", [1, 63, 64, 1000, 12345])
-def test_there_is_always_padding(needed):
+def test_there_is_at_least_one_padding_row(needed):
     chosen = make_settings("graph", num_layers=1, mask_ratio=0.5)
     _, padded, _ = sources([3], chosen)
     padded.sizes = torch.tensor([needed])

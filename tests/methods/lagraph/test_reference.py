@@ -1,4 +1,4 @@
-"""The oracle itself against numbers worked out by hand."""
+"""The reference implementation against values computed by hand."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ def tensor(values: object) -> Tensor:
 
 
 def eye(scale: float, size: int = 2) -> dict[str, Tensor]:
-    """A linear layer h -> scale * h, and with the slope 1 a GCN layer that does the same where
-    there are no edges.
-    """
+    """A linear layer h -> scale * h; also such a GCN layer on graphs without edges."""
     weight = scale * torch.eye(size, dtype=torch.float64)
     return {"weight": weight, "bias": torch.zeros(size, dtype=torch.float64), "slope": tensor(1.0)}
 
@@ -50,8 +48,9 @@ GIN_ONE = {
         (1, [], [[1.0]]),
         (2, [(0, 1, 1.0), (1, 0, 1.0)], [[0.5, 0.5], [0.5, 0.5]]),
         (3, PATH, [[1 / 2, 6**-0.5, 0], [6**-0.5, 1 / 3, 6**-0.5], [0, 6**-0.5, 1 / 2]]),
-        (2, [(0, 1, 3.0)], [[1.0, 0.0], [1.5, 0.25]]),  # incoming degrees 1 and 4
-        # The self-loop keeps its weight
+        # The incoming degrees are 1 and 4.
+        (2, [(0, 1, 3.0)], [[1.0, 0.0], [1.5, 0.25]]),
+        # The self-loop keeps its weight.
         (2, [(0, 0, 3.0), (0, 1, 1.0), (1, 0, 1.0)], [[0.75, 8**-0.5], [8**-0.5, 0.5]]),
     ],
 )
@@ -85,7 +84,8 @@ def test_gin_matrix_and_bad_edges():
 
 def test_gcn_layers():
     pair = graph([[1.0], [3.0]], [(0, 1, 1.0), (1, 0, 1.0)])
-    layer = {"weight": tensor([[2.0]]), "bias": tensor([-5.0])}  # mean 2, times 2, minus 5 = -1
+    # The mean 2, times 2, minus 5, is -1.
+    layer = {"weight": tensor([[2.0]]), "bias": tensor([-5.0])}
     first, second = encode(
         "gcn",
         [layer | {"slope": tensor(0.25)}, {"weight": tensor([[-4.0]]), "bias": tensor([1.0])}],
@@ -143,7 +143,8 @@ def test_decode():
         "beta": tensor([0.0]),
     }
     layers = [first, {"weight": tensor([[2.0]]), "bias": tensor([1.0])}]
-    unit = 1 / math.sqrt(1.25**2 + 1e-5)  # rows (-4, 2.5) after ReLU: (0, 2.5), mean 1.25
+    # Rows (-4, 2.5) are (0, 2.5) after ReLU, with mean 1.25.
+    unit = 1 / math.sqrt(1.25**2 + 1e-5)
     hidden = [tensor([[-4.0]]), tensor([[2.5]])]
     expected = tensor([[1 - 2.5 * unit], [1 + 2.5 * unit]])
     torch.testing.assert_close(torch.cat(decode(layers, hidden, [one, one])), expected)
@@ -227,7 +228,7 @@ def test_loss_on_a_path():
     assert float(
         loss([path], level="node", invariance_on="all", **shared).invariance
     ) == pytest.approx(math.sqrt(8 / 3))
-    # Z = 16, z' = 20, one masked node
+    # z = 16, z' = 20, one masked node
     assert float(loss([path], level="graph", **shared).invariance) == pytest.approx(4)
     with pytest.raises(ValueError, match="compare graphs"):
         loss([path], level="graph", invariance_on="all", **shared)
@@ -260,8 +261,9 @@ def test_cross_entropy_and_kl_by_hand(level):
         "decoder_layers": [eye(LOG3)],
         "alpha": 1.0,
     }
-    sure, even = math.log(4 / 3), math.log(2)  # p = (3/4, 1/4), (1/2, 1/2), (1/4, 3/4)
-    # P' = (1/2, 1/2), (3/4, 1/4)
+    # p = (3/4, 1/4), (1/2, 1/2), (1/4, 3/4)
+    sure, even = math.log(4 / 3), math.log(2)
+    # p' = (1/2, 1/2), (3/4, 1/4)
     kl = [0.75 * math.log(3 / 2) + 0.25 * math.log(1 / 2), 0.75 * LOG3 + 0.25 * math.log(1 / 3)]
     result = loss(graphs, objective="ce-output", **shared)
     assert float(result.reconstruction) == pytest.approx((sure + (even + sure) / 2) / 2, rel=1e-12)
@@ -304,7 +306,7 @@ def test_zero_root_has_zero_gradient(level, objective, masked):
 @pytest.mark.parametrize(
     "objective", ["mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"]
 )
-def test_gradient_by_differences(level, kind, objective):
+def test_gradient_by_finite_differences(level, kind, objective):
     generator = torch.Generator().manual_seed(0)
     path = graph([[0.2, 0.8], [1.0, 0.0], [0.0, 1.0]], PATH, masked=[2], noise=[[0.7, -0.4]])
     edge = graph([[1.0, 0.0], [0.5, 0.5]], [(0, 1, 2.0)], masked=[0], noise=[[-0.3, 0.1]])
@@ -343,8 +345,10 @@ def test_gradient_by_differences(level, kind, objective):
 @pytest.mark.parametrize("masked", [[0], [1], [0, 1]])
 @pytest.mark.parametrize("width", [1, 2, 3])
 def test_theorem_1_needs_the_root_of_the_feature_count(width, masked):
-    """f = identity, F = 0, masks of zeros, X uniform on {-sigma, sigma}^(2 x d): all sign patterns
-    together are the expectation.
+    """A counterexample to the printed bound.
+
+    f = identity, F = 0, masks of zeros, X uniform on {-sigma, sigma}^(2 x d). The expectation is
+    the mean over all sign patterns.
     """
     sigma, nodes = 0.5, 2
     signs = itertools.product([-sigma, sigma], repeat=nodes * width)
@@ -359,7 +363,8 @@ def test_theorem_1_needs_the_root_of_the_feature_count(width, masked):
         alpha=2 * sigma * nodes,
         **identity,
     )
-    left = 2 * nodes * width * sigma**2  # E ||f(X) - F||^2 + E ||X - F||^2, each sigma^2 an element
+    # E ||f(X) - F||^2 + E ||X - F||^2, each sigma^2 per element
+    left = 2 * nodes * width * sigma**2
     assert float(result.reconstruction) == 0.0
     printed = float(result.total)
     assert printed == pytest.approx(2 * nodes * math.sqrt(width) * sigma**2, rel=1e-12)
@@ -379,7 +384,5 @@ def test_theorem_1_needs_the_root_of_the_feature_count(width, masked):
     ],
 )
 def test_num_masked(nodes, ratio, rounded, floored):
-    assert (num_masked(nodes, ratio, "round"), num_masked(nodes, ratio, "floor")) == (
-        rounded,
-        floored,
-    )
+    assert num_masked(nodes, ratio, "round") == rounded
+    assert num_masked(nodes, ratio, "floor") == floored

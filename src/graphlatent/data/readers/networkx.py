@@ -58,7 +58,7 @@ def read_networkx(
         columns=columns,
         edge_weight=_weights(graph, options.weight, name, notes),
         node_ids=_column(nodes),
-        y=stack_labels([_column(_values(graph, nodes, each, name)) for each in options.labels]),
+        y=stack_labels([_labels(graph, nodes, each, name) for each in options.labels]),
         name=name,
         directed=bool(graph.is_directed()),
         notes=notes,
@@ -153,6 +153,17 @@ def _values(graph: Any, nodes: list[Any], attribute: str, name: str) -> list[Any
                 " leave it out."
             )
     return [graph.nodes[node][attribute] for node in nodes]
+
+
+def _labels(graph: Any, nodes: list[Any], attribute: str, name: str) -> Array:
+    """The labels of all nodes [N], None where a node has none."""
+    values = [graph.nodes[node].get(attribute) for node in nodes]
+    if all(value is None for value in values):
+        raise InputError(
+            f"{name}: no node has an attribute '{attribute}' (option 'label'). Name another one, or"
+            " leave the option out."
+        )
+    return _column(values)
 
 
 def _is_vector(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""`NodeLaGraph` and `GraphLaGraph`."""
+"""The estimators `NodeLaGraph` and `GraphLaGraph`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from graphlatent.methods.lagraph.settings import GraphLaGraphSettings, NodeLaGra
 from graphlatent.methods.registry import register
 
 
-class _Reconstructs(Estimator):
-    """What both estimators of LaGraph add."""
+class _ReconstructMixin(Estimator):
+    """The method `reconstruct` of both estimators."""
 
     def reconstruct(self, X: Any) -> Array:
         """The predicted latent features of every node, D(E(A, X)).
@@ -36,7 +36,7 @@ class _Reconstructs(Estimator):
 
 @register
 @dataclass(kw_only=True, repr=False, eq=False)
-class NodeLaGraph(NodeLaGraphSettings, NodeEstimator, _Reconstructs):
+class NodeLaGraph(NodeLaGraphSettings, NodeEstimator, _ReconstructMixin):
     """Embeddings of nodes by latent graph prediction.
 
     This is Algorithm 1 of `LaGraph <https://arxiv.org/abs/2202.08333>`_.
@@ -52,7 +52,7 @@ class NodeLaGraph(NodeLaGraphSettings, NodeEstimator, _Reconstructs):
 
 @register
 @dataclass(kw_only=True, repr=False, eq=False)
-class GraphLaGraph(GraphLaGraphSettings, GraphEstimator, _Reconstructs):
+class GraphLaGraph(GraphLaGraphSettings, GraphEstimator, _ReconstructMixin):
     """Embeddings of whole graphs by latent graph prediction.
 
     This is Algorithm 2 of `LaGraph <https://arxiv.org/abs/2202.08333>`_.

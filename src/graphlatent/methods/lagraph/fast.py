@@ -1,16 +1,16 @@
-"""The exact fast way: the masked view from the plain one, for the built-in encoders.
+"""The exact fast path: the masked view is computed from the plain one, for built-in encoders.
 
-It gives the numbers of views.general_views with far less work, from what the two views have in
-common (J: masked nodes, A: propagation matrix, W: a layer's weight, M: new features of J):
+It computes the values of `views.general_views` with much less work, from what both views share (J:
+masked nodes, A: propagation matrix, W: weight of a layer, M: new features of J):
 
 - the features differ in the rows J only, so the first layer differs by `A[:, J] @ ((M - X_J) W)`;
-- where only the rows J of the masked view are compared, its last layer is needed on those rows
+- where only the rows J of the masked view are compared, its last layer is computed on those rows
   only: `(A[J, :] @ H') W`;
-- where all rows are compared, both views go through the layers together: side by side [N, 2 H] for
-  the product with A and for batch norm, one below the other [2 N, H] for the product with W, which
-  is the same memory.
+- where all rows are compared, the layers are applied to both views at the same time: side by side
+  [N, 2 H] for the product with A and for batch norm, and stacked [2 N, H] for the product with W,
+  which is a view of the same memory.
 
-Users never choose; `engine="general"` is for checking. Tests hold both ways equal.
+Tests compare it with the general path. `engine="general"` selects the general path, for checking.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from graphlatent.methods.base import Term
 from graphlatent.methods.lagraph.masking import MaskedView
 from graphlatent.methods.lagraph.model import LaGraphModel
 from graphlatent.methods.lagraph.objective import ReconstructionForm, loss_terms
-from graphlatent.methods.lagraph.precomputed import NOTHING, Precomputed
+from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, Precomputed
 from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.methods.lagraph.views import Views, general_views
 from graphlatent.nn import fused
 from graphlatent.nn.decoders import MLPDecoder
 from graphlatent.nn.encoders import GCNLayer, GINLayer, GNNEncoder
 from graphlatent.nn.propagation import propagate
-from graphlatent.ops.fused import pick_columns, pick_rows
+from graphlatent.ops.fused import select_columns, select_rows
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.masked import MaskedOperator
 from graphlatent.ops.sparse import SparseMatrix
@@ -45,13 +45,13 @@ Layer: TypeAlias = GCNLayer | GINLayer
 
 @dataclass(frozen=True)
 class Engine:
-    """Which exact way computes a step.
+    """How a step is computed; all engines give the same values.
 
     Args:
         share: compute the masked view from the plain one.
-        rows_only: of the masked view's last layer, compute the masked rows only.
-        form: of the reconstruction term.
-        dtype: of the encoder's products and rows; None is the features' own type.
+        rows_only: compute only the masked rows of the masked view's last layer.
+        form: form of the reconstruction term.
+        dtype: dtype of the encoder's products and outputs; None means that of the features.
     """
 
     share: bool
@@ -61,7 +61,7 @@ class Engine:
 
 
 def choose_engine(model: LaGraphModel, settings: LaGraphSettings) -> Engine:
-    """The fastest exact way for this model and objective."""
+    """The fastest engine for this model and objective."""
     if settings.engine == "general":
         return Engine(share=False, rows_only=False, form="output")
     decoder = model.decoder
@@ -70,7 +70,7 @@ def choose_engine(model: LaGraphModel, settings: LaGraphSettings) -> Engine:
     if settings.objective.endswith("-embed"):
         rows_only = not isinstance(settings, GraphSettings) and settings.invariance_on == "masked"
     else:
-        # The decoder's output on masked rows: batch norm in it needs all rows for its statistics.
+        # The decoder's output on masked rows only, unless its batch norm needs all rows.
         masked_only = settings.invariance_on == "masked" or settings.objective == "denoise"
         rows_only = row_wise and masked_only
     share = isinstance(model.encoder, GNNEncoder) and not model.encoder.norm_first
@@ -90,24 +90,24 @@ def compute_terms(
     mask: MaskedView,
     settings: LaGraphSettings,
     engine: Engine,
-    known: Precomputed = NOTHING,
+    cache: Precomputed = EMPTY_CACHE,
 ) -> dict[str, Term]:
-    """The terms of the loss, computed the way that `engine` says."""
+    """The terms of the loss, computed by `engine`."""
     if engine.share:
         views = shared_views(
-            model, batch, mask, rows_only=engine.rows_only, dtype=engine.dtype, known=known
+            model, batch, mask, rows_only=engine.rows_only, dtype=engine.dtype, cache=cache
         )
     else:
         views = general_views(model, batch, mask)
     form = _cheaper_form(engine.form, batch, views.plain[-1].shape[1])
-    return loss_terms(model, batch, mask, views, settings, form=form, known=known)
+    return loss_terms(model, batch, mask, views, settings, form=form, cache=cache)
 
 
 def _cheaper_form(form: ReconstructionForm, batch: Batch, hidden_dim: int) -> ReconstructionForm:
-    """Blocks instead of the Gram identity for dense features narrower than 2 H.
+    """'blocks' instead of 'gram' for dense features narrower than 2 H.
 
-    Multiplications of N rows, forward and backward: blocks 3 F H, Gram 2 F H + 2 H^2 (and, for
-    sparse features, 2 H per stored value).
+    Multiplications per row, forward and backward: blocks 3 F H, Gram 2 F H + 2 H^2 (for sparse
+    features 2 H per stored value and 2 H^2).
     """
     narrow = isinstance(batch.x, Tensor) and batch.x.shape[1] < 2 * hidden_dim
     return "blocks" if form == "gram" and narrow else form
@@ -120,7 +120,7 @@ def shared_views(
     *,
     rows_only: bool,
     dtype: torch.dtype | None = None,
-    known: Precomputed = NOTHING,
+    cache: Precomputed = EMPTY_CACHE,
 ) -> Views:
     """Both views, computed from what they share.
 
@@ -128,37 +128,37 @@ def shared_views(
         model: with a built-in encoder.
         batch: features and propagation matrix.
         mask: the masked rows J and their new features.
-        rows_only: of the masked view's last layer, only the rows J are needed.
-        dtype: of products and rows; None is the features' own type.
-        known: what is precomputed of the batch.
+        rows_only: only the rows J of the masked view's last layer are needed.
+        dtype: dtype of products and outputs; None means that of the features.
+        cache: precomputed values of the batch.
     """
     encoder = cast(GNNEncoder, model.encoder)
-    first = _first_layer(encoder, batch, mask, dtype or batch.x.dtype, known)
-    # A norm in the last layer needs all of its rows.
+    first = _first_layer(encoder, batch, mask, dtype or batch.x.dtype, cache)
+    # Batch norm in the last layer needs all rows.
     if not rows_only or len(encoder.convs) <= len(encoder.norms):
-        return _pair(encoder, *first, limit=known.limit)
-    return _masked_rows(encoder, mask, *first, limit=known.limit)
+        return _pair(encoder, *first, limit=cache.limit)
+    return _masked_rows(encoder, mask, *first, limit=cache.limit)
 
 
 def _first_layer(
-    encoder: GNNEncoder, batch: Batch, mask: MaskedView, dtype: torch.dtype, known: Precomputed
+    encoder: GNNEncoder, batch: Batch, mask: MaskedView, dtype: torch.dtype, cache: Precomputed
 ) -> tuple[MaskedOperator, Tensor, Tensor]:
-    """What both views begin with.
+    """The linear part of the first layer, and its change by masking.
 
     Returns:
-        A's rows and columns J; the linear part of the plain view's first layer [N, H]; what masking
-        adds to it on J before propagation [R, H].
+        The rows and columns J of A; the linear part of the plain view's first layer, [N, H]; the
+        change of x @ weight on the rows J, [R, H].
     """
     conv, matrix = cast(Layer, encoder.convs[0]), cast(SparseMatrix, batch.structure)
     weight, bias = conv.weight.to(dtype), conv.bias.to(dtype)
-    if known.ax is None:
+    if cache.ax is None:
         x = batch.x.to(dtype) if isinstance(batch.x, Tensor) else batch.x
         z = propagate(matrix, x, weight, bias)
     else:
-        # Columns of zeros in ax meet rows of zeros in the weight.
-        padding = known.ax.shape[1] - weight.shape[0]
+        # ax may have columns of zeros at the end, which need rows of zeros in the weight.
+        padding = cache.ax.shape[1] - weight.shape[0]
         padded = functional.pad(weight, (0, 0, 0, padding)) if padding else weight
-        z = torch.addmm(bias, known.ax.to(dtype), padded)
+        z = torch.addmm(bias, cache.ax.to(dtype), padded)
     return MaskedOperator(matrix, mask.rows), z, _change(batch.x, mask, weight)
 
 
@@ -171,7 +171,7 @@ def _masked_rows(
     *,
     limit: Tensor | None,
 ) -> Views:
-    """The plain view whole; of the masked view's last layer, the rows J."""
+    """The plain view, and the rows J of the masked view's last layer."""
     convs, last = [cast(Layer, conv) for conv in encoder.convs], len(encoder.convs) - 1
     matrix = operator.matrix
     plain = [fused.post_linear(encoder, 0, z, limit=limit)]
@@ -187,7 +187,7 @@ def _masked_rows(
             masked = fused.post_linear(encoder, i, linear, limit=limit)
         weight, bias = convs[last].weight.to(masked.dtype), convs[last].bias.to(masked.dtype)
         rows = torch.addmm(bias, operator.gather(masked), weight)
-    plain[-1], plain_rows = pick_rows(plain[-1], mask.rows)
+    plain[-1], plain_rows = select_rows(plain[-1], mask.rows)
     return Views(plain, [], plain_rows, fused.post_linear(encoder, last, rows))
 
 
@@ -199,7 +199,7 @@ def _pair(
     *,
     limit: Tensor | None,
 ) -> Views:
-    """Both views whole, side by side."""
+    """Both views with all rows, computed side by side."""
     convs, matrix = [cast(Layer, conv) for conv in encoder.convs], operator.matrix
     rows, width = z.shape
     first = torch.cat([z, operator.scatter(change, z)], dim=1)
@@ -209,7 +209,7 @@ def _pair(
         weight, bias = convs[i].weight.to(z.dtype), convs[i].bias.to(z.dtype)
         linear = torch.addmm(bias, propagated, weight).view(rows, 2 * width)
         both.append(fused.post_linear_pair(encoder, i, linear, limit=limit))
-    both[-1], last = pick_columns(both[-1], width)
+    both[-1], last = select_columns(both[-1], width)
     plain = [*(layer[:, :width] for layer in both[:-1]), last]
     return Views(plain, [layer[:, width:] for layer in both], both=both)
 

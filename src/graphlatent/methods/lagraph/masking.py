@@ -1,7 +1,9 @@
-"""Which nodes are masked, and what replaces their features.
+"""Random masks: which nodes are masked, and the new values of their features.
 
-All attributes of a masked node are replaced, the topology stays (section 2.3 of the paper):
-X_masked = 1_{J^c} * X + 1_J * M, with M Gaussian noise or zeros.
+All features of a masked node are replaced and the topology is unchanged (section 2.3 of the paper),
+with M Gaussian noise or zeros:
+
+    X_masked = 1_{J^c} * X + 1_J * M
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ class MaskedView:
 def num_masked(graph_size: Tensor, *, ratio: float, rounding: str) -> Tensor:
     """The number of nodes to mask in graphs of these sizes, int64 [B].
 
-    'round': max(1, round(ratio * |V_i|)), so that no step is without a masked node. 'floor' is what
-    the released scripts do: none in small graphs.
+    'round' is max(1, round(ratio * |V_i|)), so that every graph has a masked node. 'floor' is the
+    rule of the released scripts, which mask no node of a small graph.
     """
     share = graph_size.to(torch.float64) * ratio
     if rounding == "floor":
@@ -48,9 +50,9 @@ def num_masked(graph_size: Tensor, *, ratio: float, rounding: str) -> Tensor:
 
 
 def mask_slots(graph_size: Tensor, settings: LaGraphSettings) -> Tensor:
-    """Which places of a random order of the counted nodes, graph by graph, are masked, int64 [R].
+    """The positions of the masked nodes in a random order of the counted nodes, int64 [R].
 
-    They are the first |J_i| places of each graph, whatever the order.
+    The order is graph by graph, and the first |J_i| nodes of each graph are masked.
     """
     start = torch.cumsum(graph_size, 0) - graph_size
     rounding = str(settings.mask_rounding)
@@ -65,13 +67,13 @@ def draw_mask(
     generator: torch.Generator,
     slots: Tensor | None = None,
 ) -> MaskedView:
-    """A random mask: a share of each graph's counted nodes, drawn without replacement.
+    """A random mask of each graph's counted nodes, drawn without replacement.
 
     Args:
         batch: the nodes to choose from.
         settings: `mask_ratio`, `mask_rounding`, `mask_value`, `noise_std`.
         generator: source of randomness, on the batch's device.
-        slots: `mask_slots` of the batch, where they are precomputed.
+        slots: `mask_slots` of the batch, if precomputed.
     """
     device = batch.graph_id.device
     candidates = None if batch.counts is None else torch.nonzero(batch.counts)[:, 0]

@@ -1,4 +1,4 @@
-"""LaGraph as a method: mask, encode both views, reconstruct and compare (Algorithms 1 and 2)."""
+"""The method LaGraph: mask, encode both views, reconstruct and compare (Algorithms 1 and 2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphlatent.methods.lagraph.masking import draw_mask, mask_slots, num_maske
 from graphlatent.methods.lagraph.model import LaGraphModel, build_model
 from graphlatent.methods.lagraph.objective import check_features, mean_sq_norm
 from graphlatent.methods.lagraph.padded import PaddedBatch, PaddedBatches
-from graphlatent.methods.lagraph.precomputed import NOTHING, Precomputed, precompute, x_sq_norm
+from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, Precomputed, precompute, x_sq_norm
 from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO
 from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.ops.kernels import usable
@@ -34,15 +34,15 @@ class LaGraph(Method[LaGraphSettings]):
         super().__init__(settings, level=level)
         self.engine: Engine | None = None
         self.source: BatchSource | None = None
-        self.known: Precomputed = NOTHING
+        self.cache: Precomputed = EMPTY_CACHE
         self.scale = 0.0
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> LaGraphModel:
-        """Encoder, decoder and readout, freshly initialised."""
+        """A newly initialised encoder, decoder and readout."""
         return build_model(self.settings, in_dim=in_dim, generator=generator)
 
     def check_features(self, x: Tensor | SparseMatrix) -> None:
-        """Raise an `InputError` where the objective cannot work on these features."""
+        """Raise an `InputError` where the objective does not support these features."""
         check_features(x, self.settings)
 
     def reconstruct(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -51,7 +51,7 @@ class LaGraph(Method[LaGraphSettings]):
         return lagraph.decode(self.encode(lagraph, batch)[-1], batch.structure)
 
     def measure(self, model: nn.Module, batch: Batch) -> None:
-        """Run the encoder and, where it has batch norm too, the decoder."""
+        """Run the encoder and, where it has batch norm, the decoder."""
         hidden = self.encode(model, batch)[-1]
         lagraph = cast(LaGraphModel, model)
         if len(lagraph.decoder.norms):
@@ -60,22 +60,21 @@ class LaGraph(Method[LaGraphSettings]):
     def step(
         self, model: nn.Module, batch: Batch, *, generator: torch.Generator
     ) -> dict[str, Term]:
-        """Draw a mask, encode both views, and return the terms of the objective."""
+        """The terms of the objective for a random mask."""
         lagraph = cast(LaGraphModel, model)
-        known = self._known(batch)
-        slots = known.mask_slots
-        mask = draw_mask(batch, self.settings, generator=generator, slots=slots)
+        cache = self._cache_of(batch)
+        mask = draw_mask(batch, self.settings, generator=generator, slots=cache.mask_slots)
         engine = self._engine(lagraph)
-        return compute_terms(lagraph, batch, mask, self.settings, engine, known)
+        return compute_terms(lagraph, batch, mask, self.settings, engine, cache)
 
-    # The fast way.
+    # The fast path.
 
     def chooses_feature_form(self, model: nn.Module) -> bool:
         """True where the masked view is computed from the plain one."""
         return self._engine(cast(LaGraphModel, model)).share
 
     def can_capture(self, model: nn.Module) -> bool:
-        """True where no shape depends on the mask and no row is decoded."""
+        """True where both views are computed together and no N x F output is decoded."""
         engine = self._engine(cast(LaGraphModel, model))
         return engine.share and engine.form != "output"
 
@@ -87,17 +86,17 @@ class LaGraph(Method[LaGraphSettings]):
         if settings.engine == "general":
             return source
         if isinstance(source, NodeBatches):
-            self.known = Precomputed(x_sq_norm=x_sq_norm(everything.x))
+            self.cache = Precomputed(x_sq_norm=x_sq_norm(everything.x))
         else:
-            self.known = precompute(everything, dtype=engine.dtype)
+            self.cache = precompute(everything, dtype=engine.dtype)
         if engine.form != "output":
-            self.scale = mean_sq_norm(everything, settings, self.known)
-        if self.known.x_aligned is not None:
+            self.scale = mean_sq_norm(everything, settings, self.cache)
+        if self.cache.x_aligned is not None:
             width = everything.x.shape[1]
-            everything = replace(everything, x=self.known.x_aligned[:, :width])
+            everything = replace(everything, x=self.cache.x_aligned[:, :width])
         if isinstance(source, FullBatches):
             slots = mask_slots(everything.graph_size, settings)
-            self.known = replace(self.known, mask_slots=slots)
+            self.cache = replace(self.cache, mask_slots=slots)
             self.source = FullBatches(everything, steps_per_epoch=source.steps_per_epoch)
         elif isinstance(source, GraphBatches):
             self.source = self._graph_source(everything, source, engine)
@@ -114,20 +113,20 @@ class LaGraph(Method[LaGraphSettings]):
         ptr, rounding = source.ptr, str(settings.mask_rounding)
         return PaddedBatches(
             everything,
-            self.known,
+            self.cache,
             ptr,
             batch_size=source.batch_size,
             num_masked=num_masked(torch.diff(ptr), ratio=settings.mask_ratio, rounding=rounding),
             mask_ratio=settings.mask_ratio,
         )
 
-    def _known(self, batch: Batch) -> Precomputed:
-        """What is precomputed of a batch of this run's source."""
+    def _cache_of(self, batch: Batch) -> Precomputed:
+        """The precomputed values of a batch of this run's source."""
         if isinstance(batch, PaddedBatch):
-            return batch.known
+            return batch.cache
         if self.source is None or batch is self.source.everything:
-            return self.known
-        return self.known.rows(batch.node_id, whole_graphs=isinstance(self.settings, GraphSettings))
+            return self.cache
+        return self.cache.rows(batch.node_id, whole_graphs=isinstance(self.settings, GraphSettings))
 
     def _engine(self, model: LaGraphModel) -> Engine:
         if self.engine is None:
@@ -135,10 +134,10 @@ class LaGraph(Method[LaGraphSettings]):
         return self.engine
 
     def after_epoch(self, values: Mapping[str, float]) -> bool:
-        """Guard the Gram identity.
+        """Change the form of the reconstruction term where rounding errors require it.
 
-        Residuals are formed in blocks where it would subtract almost equal numbers, and by the
-        identity again where it would not.
+        The Gram identity subtracts almost equal numbers where the reconstruction is very good; then
+        residuals are computed in blocks.
         """
         well_reconstructed = values["reconstruction"] < SAFE_RATIO * self.scale
         return self._set_form("blocks" if well_reconstructed else "gram")
@@ -148,11 +147,11 @@ class LaGraph(Method[LaGraphSettings]):
         return {} if self.engine is None else {"form": self.engine.form}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go back to the form that `state` named."""
+        """Restore the form of the reconstruction term."""
         self._set_form("blocks" if state.get("form") == "blocks" else "gram")
 
     def _set_form(self, form: str) -> bool:
-        """Change between 'gram' and 'blocks', where one of them is used; True where it changed."""
+        """Switch to 'gram' or 'blocks', unless the form is 'output'; True where it changed."""
         if self.engine is None or self.engine.form in ("output", form):
             return False
         self.engine = replace(self.engine, form="blocks" if form == "blocks" else "gram")

@@ -1,4 +1,4 @@
-"""The model that LaGraph trains: an encoder, a decoder and how layers are pooled."""
+"""The model of LaGraph: encoder, decoder and readout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphlatent.ops.sparse import Features
 
 
 class LaGraphModel(nn.Module):
-    """Encoder E, decoder D and readout R of the paper. Built by `build_model`."""
+    """Encoder E, decoder D and readout R of the paper; see `build_model`."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class LaGraphModel(nn.Module):
         self.encoder, self.decoder, self.pooling = encoder, decoder, pooling
 
     def prepare(self, edges: EdgeList) -> Structure:
-        """What the encoder propagates with."""
+        """The structure that the encoder propagates with."""
         return self.encoder.prepare(edges)
 
     def encode(self, x: Features, structure: Structure) -> list[Tensor]:
@@ -43,14 +43,14 @@ class LaGraphModel(nn.Module):
         return out
 
     def pool(self, layers: list[Tensor], graph_id: Tensor, num_graphs: int) -> Tensor:
-        """R(H), z of the paper: pooled layers side by side, [B, layers * H]."""
+        """The pooled layers, concatenated, z = R(H), [B, layers * H]."""
         return readout(layers, graph_id, num_graphs=num_graphs, pooling=self.pooling)
 
 
 def build_model(
     settings: LaGraphSettings, *, in_dim: int, generator: torch.Generator
 ) -> LaGraphModel:
-    """A freshly initialised model for features of width `in_dim`. `settings` must be resolved."""
+    """A newly initialised model for features of width `in_dim` and resolved settings."""
     encoder = build_encoder(
         settings, in_dim, last_norm=bool(settings.last_norm), generator=generator
     )

@@ -23,7 +23,7 @@ from graphlatent.errors import InputError
 from graphlatent.methods.base import Term
 from graphlatent.methods.lagraph.masking import MaskedView
 from graphlatent.methods.lagraph.model import LaGraphModel
-from graphlatent.methods.lagraph.precomputed import NOTHING, Precomputed, x_sq_norm
+from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, Precomputed, x_sq_norm
 from graphlatent.methods.lagraph.reconstruction import blocked_error, gram_error
 from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.methods.lagraph.views import Views
@@ -32,9 +32,12 @@ from graphlatent.nn.fused import decoder_body
 from graphlatent.ops.sparse import SparseMatrix, take_rows
 
 ReconstructionForm: TypeAlias = Literal["output", "gram", "blocks"]
-"""'output' decodes every row and compares it with its features, the specification; 'gram' and
-'blocks' give the same squared error of a decoder that ends in a linear layer without the N x F
-output (reconstruction.py)."""
+"""How the reconstruction term is computed.
+
+'output' decodes every row and compares it with its features: the specification. 'gram' and
+'blocks' compute the same squared error without the N x F output, for a decoder that ends in a
+linear layer (reconstruction.py).
+"""
 
 
 def loss_terms(
@@ -45,7 +48,7 @@ def loss_terms(
     settings: LaGraphSettings,
     *,
     form: ReconstructionForm = "output",
-    known: Precomputed = NOTHING,
+    cache: Precomputed = EMPTY_CACHE,
 ) -> dict[str, Term]:
     """The terms of the objective that `settings` names, for both views of one batch.
 
@@ -53,10 +56,10 @@ def loss_terms(
         model: decodes and pools.
         batch: the plain graph.
         mask: the masked rows.
-        views: what the encoder made of both.
+        views: the encoder's output for both views.
         settings: `objective`, `alpha`, `invariance_on`, `loss_reduction`.
-        form: of the reconstruction term.
-        known: what is precomputed of the batch.
+        form: form of the reconstruction term.
+        cache: precomputed values of the batch.
     """
     if settings.objective == "denoise":
         reconstruction = _denoising(model, batch, mask, views, settings)
@@ -64,20 +67,20 @@ def loss_terms(
         return {"reconstruction": reconstruction, "invariance": Term(zero, 0.0, settings.alpha)}
     output = model.decode(views.plain[-1], batch.structure) if form == "output" else None
     if output is None:
-        reconstruction = _implicit_reconstruction(model, batch, views, form, settings, known)
+        reconstruction = _implicit_reconstruction(model, batch, views, form, settings, cache)
     else:
-        reconstruction = _reconstruction(output, batch, settings, known)
+        reconstruction = _reconstruction(output, batch, settings, cache)
     if settings.objective.endswith("-output"):
         invariance = _output_invariance(model, batch, mask, views, settings, output)
     elif isinstance(settings, GraphSettings):
-        invariance = _graph_invariance(model, batch, mask, views, settings, known)
+        invariance = _graph_invariance(model, batch, mask, views, settings, cache)
     else:
         invariance = _node_invariance(batch, mask, views, settings)
     return {"reconstruction": reconstruction, "invariance": invariance}
 
 
 def check_features(x: Tensor | SparseMatrix, settings: LaGraphSettings) -> None:
-    """Raise an `InputError` where the objective cannot work on these features."""
+    """Raise an `InputError` where the objective does not support these features."""
     if not settings.objective.startswith("ce-"):
         return
     if isinstance(x, SparseMatrix):
@@ -87,24 +90,24 @@ def check_features(x: Tensor | SparseMatrix, settings: LaGraphSettings) -> None:
         values, row_sum = x, x.sum(1)
     bad = torch.nonzero((row_sum - 1).abs() > 1e-4)[:, 0]
     if bool((values < 0).any()) or bad.numel():
-        what = (
-            f"row {int(bad[0])} sums to {float(row_sum[bad[0]]):g}"
-            if bad.numel()
-            else "some are negative"
-        )
+        problem = "some are negative"
+        if bad.numel():
+            problem = f"row {int(bad[0])} sums to {float(row_sum[bad[0]]):g}"
         raise InputError(
             f"objective='{settings.objective}' needs feature rows that are non-negative and sum to"
-            f" 1, such as one-hot rows; {what}. Use objective='mse-embed', or normalise the rows."
+            f" 1, such as one-hot rows; {problem}. Use objective='mse-embed', or normalise the"
+            " rows."
         )
 
 
-def row_weights(batch: Batch, *, mean: bool, known: Precomputed = NOTHING) -> Tensor:
-    """The weight of each row's error, [N]: 1 / |V_i|, or 1 where all entries are averaged alike.
+def row_weights(batch: Batch, *, mean: bool, cache: Precomputed = EMPTY_CACHE) -> Tensor:
+    """The weight of each row's error, [N], or [] where all weights are equal.
 
-    Rows that do not count weigh 0. Where all rows weigh the same: one number, [].
+    It is 1 / |V_i|, or 1 with `mean`, where all entries are averaged together. Rows that do not
+    count have weight 0.
     """
-    if known.padding is not None:
-        weight = known.padding.row_weight
+    if cache.padding is not None:
+        weight = cache.padding.row_weight
         return (weight > 0).to(batch.x.dtype) if mean else weight
     dtype, device = batch.x.dtype, batch.graph_id.device
     if batch.counts is None and (mean or batch.num_graphs == 1):
@@ -113,16 +116,16 @@ def row_weights(batch: Batch, *, mean: bool, known: Precomputed = NOTHING) -> Te
     if mean:
         weight = torch.ones(batch.num_nodes, dtype=dtype, device=device)
     else:
-        size = batch.graph_size if known.graph_size is None else known.graph_size
+        size = batch.graph_size if cache.graph_size is None else cache.graph_size
         weight = (1.0 / size.clamp(min=1).to(dtype))[batch.graph_id]
     return weight if batch.counts is None else weight * batch.counts
 
 
-def mean_sq_norm(batch: Batch, settings: LaGraphSettings, known: Precomputed) -> float:
-    """The reconstruction term of a decoder that always returns 0: its natural scale."""
-    norm = x_sq_norm(batch.x) if known.x_sq_norm is None else known.x_sq_norm
-    weight = row_weights(batch, mean=settings.loss_reduction == "mean", known=known)
-    count = _num_reconstructed(batch, settings, known, columns=batch.x.shape[1])
+def mean_sq_norm(batch: Batch, settings: LaGraphSettings, cache: Precomputed) -> float:
+    """The reconstruction term of a decoder that returns 0, as a scale of the features."""
+    norm = x_sq_norm(batch.x) if cache.x_sq_norm is None else cache.x_sq_norm
+    weight = row_weights(batch, mean=settings.loss_reduction == "mean", cache=cache)
+    count = _num_reconstructed(batch, settings, cache, columns=batch.x.shape[1])
     return float((norm * weight).sum() / count)
 
 
@@ -130,14 +133,14 @@ def mean_sq_norm(batch: Batch, settings: LaGraphSettings, known: Precomputed) ->
 
 
 def _reconstruction(
-    output: Tensor, batch: Batch, settings: LaGraphSettings, known: Precomputed
+    output: Tensor, batch: Batch, settings: LaGraphSettings, cache: Precomputed
 ) -> Term:
     cross_entropy = settings.objective.startswith("ce-")
-    # One error a row, [N].
+    # One error per row, [N].
     error = _cross_entropy(output, batch.x) if cross_entropy else _squared_error(output, batch.x)
-    weight = row_weights(batch, mean=settings.loss_reduction == "mean", known=known)
+    weight = row_weights(batch, mean=settings.loss_reduction == "mean", cache=cache)
     columns = 1 if cross_entropy else output.shape[1]
-    count = _num_reconstructed(batch, settings, known, columns=columns)
+    count = _num_reconstructed(batch, settings, cache, columns=columns)
     return Term((error * weight).sum(), count)
 
 
@@ -147,49 +150,44 @@ def _implicit_reconstruction(
     views: Views,
     form: ReconstructionForm,
     settings: LaGraphSettings,
-    known: Precomputed,
+    cache: Precomputed,
 ) -> Term:
     decoder = model.decoder
     assert isinstance(decoder, MLPDecoder)
-    hidden = decoder_body(decoder, views.plain[-1], limit=known.limit)
+    hidden = decoder_body(decoder, views.plain[-1], limit=cache.limit)
     last = decoder.linears[-1]
     assert isinstance(last, nn.Linear)
-    weight = row_weights(batch, mean=settings.loss_reduction == "mean", known=known)
+    weight = row_weights(batch, mean=settings.loss_reduction == "mean", cache=cache)
     if form == "blocks":
-        x = batch.x if known.x_aligned is None else known.x_aligned
+        x = batch.x if cache.x_aligned is None else cache.x_aligned
         error = blocked_error(hidden, last.weight, last.bias, x, row_weight=weight)
     else:
-        norm = x_sq_norm(batch.x) if known.x_sq_norm is None else known.x_sq_norm
+        norm = x_sq_norm(batch.x) if cache.x_sq_norm is None else cache.x_sq_norm
+        layer = (last.weight, last.bias)
         error = gram_error(
-            hidden,
-            last.weight,
-            last.bias,
-            batch.x,
-            row_weight=weight,
-            x_sq_norm=norm,
-            x_sum=known.x_sum,
+            hidden, *layer, batch.x, row_weight=weight, x_sq_norm=norm, x_sum=cache.x_sum
         )
-    count = _num_reconstructed(batch, settings, known, columns=batch.x.shape[1])
+    count = _num_reconstructed(batch, settings, cache, columns=batch.x.shape[1])
     return Term(error, count)
 
 
 def _num_reconstructed(
-    batch: Batch, settings: LaGraphSettings, known: Precomputed, *, columns: int
+    batch: Batch, settings: LaGraphSettings, cache: Precomputed, *, columns: int
 ) -> float | Tensor:
-    """The divisor of the reconstruction term: graphs, or entries where all are averaged alike."""
-    mean, padding = settings.loss_reduction == "mean", known.padding
+    """The divisor of the reconstruction term: graphs, or entries where those are averaged."""
+    mean, padding = settings.loss_reduction == "mean", cache.padding
     if padding is not None:
         return columns * padding.rows if mean else padding.graphs
     if batch.counts is None:
         return float(columns * batch.num_nodes if mean else batch.num_graphs)
-    # A graph without a counted row is not in the loss.
+    # A graph without counted rows is not part of the loss.
     return columns * batch.counts.sum() if mean else (batch.graph_size > 0).sum()
 
 
 def _denoising(
     model: LaGraphModel, batch: Batch, mask: MaskedView, views: Views, settings: LaGraphSettings
 ) -> Term:
-    """Masked nodes reconstructed from the masked view.
+    """The reconstruction error of masked nodes, decoded from the masked view.
 
     This is eq. 9 over |V_i|, averaged over graphs as Algorithm 1 does.
     """
@@ -210,8 +208,8 @@ def _node_invariance(
     batch: Batch, mask: MaskedView, views: Views, settings: LaGraphSettings
 ) -> Term:
     rows = _compared_rows(batch, mask, settings)
-    plain = _at(views.plain[-1], rows) if views.plain_rows is None else views.plain_rows
-    masked = _at(views.masked[-1], rows) if views.masked_rows is None else views.masked_rows
+    plain = _select(views.plain[-1], rows) if views.plain_rows is None else views.plain_rows
+    masked = _select(views.masked[-1], rows) if views.masked_rows is None else views.masked_rows
     return _distance_term(plain, masked, settings)
 
 
@@ -221,10 +219,10 @@ def _graph_invariance(
     mask: MaskedView,
     views: Views,
     settings: LaGraphSettings,
-    known: Precomputed,
+    cache: Precomputed,
 ) -> Term:
     plain, masked = _pooled(model, batch, views)
-    padding = known.padding
+    padding = cache.padding
     graphs = batch.num_graphs if padding is None else padding.graphs
     nodes = mask.rows.numel() if padding is None else padding.masked
     count = graphs * plain.shape[1] if settings.loss_reduction == "mean" else nodes
@@ -240,7 +238,10 @@ def _output_invariance(
     output: Tensor | None,
 ) -> Term:
     rows = _compared_rows(batch, mask, settings)
-    plain = _decoded(model, batch, views.plain[-1], rows) if output is None else _at(output, rows)
+    if output is None:
+        plain = _decoded(model, batch, views.plain[-1], rows)
+    else:
+        plain = _select(output, rows)
     masked = _decoded_masked(model, batch, views, rows)
     if settings.objective == "ce-output":
         return Term(_kl(plain, masked).sum(), float(plain.shape[0]), settings.alpha)
@@ -253,23 +254,23 @@ def _distance_term(plain: Tensor, masked: Tensor, settings: LaGraphSettings) -> 
 
 
 def _pooled(model: LaGraphModel, batch: Batch, views: Views) -> tuple[Tensor, Tensor]:
-    """Z and z', [B, layers * H] each; the order of columns is the same in both."""
+    """The pooled views z and z', [B, layers * H] each, with the same order of columns."""
     if views.both is None:
         plain = model.pool(views.plain, batch.graph_id, batch.num_graphs)
         return plain, model.pool(views.masked, batch.graph_id, batch.num_graphs)
-    # One graph more takes the rows of padding, which are in no graph.
+    # An additional graph collects the padding rows, which belong to no graph.
     pooled = model.pool(views.both, batch.graph_id, batch.num_graphs + 1)[:-1]
     pooled = pooled.view(batch.num_graphs, len(views.both), 2, -1)
     return pooled[:, :, 0].flatten(1), pooled[:, :, 1].flatten(1)
 
 
 def _decoded(model: LaGraphModel, batch: Batch, hidden: Tensor, rows: Tensor | None) -> Tensor:
-    """D(H) on some rows: only the last linear layer can be cut to them."""
+    """D(H) on the rows `rows`; only the last linear layer can be restricted to them."""
     decoder = model.decoder
     if isinstance(decoder, MLPDecoder) and not decoder.relu_output:
-        out: Tensor = decoder.linears[-1](_at(decoder.body(hidden), rows))
+        out: Tensor = decoder.linears[-1](_select(decoder.body(hidden), rows))
         return out
-    return _at(model.decode(hidden, batch.structure), rows)
+    return _select(model.decode(hidden, batch.structure), rows)
 
 
 def _decoded_masked(model: LaGraphModel, batch: Batch, views: Views, rows: Tensor | None) -> Tensor:
@@ -287,7 +288,7 @@ def _compared_rows(batch: Batch, mask: MaskedView, settings: LaGraphSettings) ->
 # Distances.
 
 
-def _at(rows: Tensor, index: Tensor | None) -> Tensor:
+def _select(rows: Tensor, index: Tensor | None) -> Tensor:
     return rows if index is None else rows[index]
 
 
@@ -298,7 +299,7 @@ def _squared_distance(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _squared_error(output: Tensor, x: Tensor | SparseMatrix) -> Tensor:
-    """||output_v - x_v||^2 of each row, [N]; sparse x is subtracted where it is stored."""
+    """||output_v - x_v||^2 of each row, [N]."""
     if isinstance(x, SparseMatrix):
         return output.index_put((x.row, x.col), -x.value, accumulate=True).square().sum(1)
     return (output - x).square().sum(1)

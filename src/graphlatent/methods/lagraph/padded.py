@@ -1,11 +1,10 @@
-"""Mini-batches of small graphs that a GPU cuts out by itself, all with the same shapes, so that a
-step can be captured.
+"""Mini-batches of small graphs with fixed shapes, so that a step can be captured as a CUDA graph.
 
-Graphs of a mini-batch stand one below the other in a fixed number of rows; what is left over is
-padding: rows without edges and features, in no graph, that count nowhere. Edges are not cut out at
-all: the product walks over the matrix of the whole training set and renumbers on its way
-(`RenumberedMatrix`). Legend: N rows with padding, B graphs in a mini-batch, R masked rows with
-padding.
+The graphs of a mini-batch are concatenated in a fixed number of rows. The remaining rows are
+padding: they have no edges and no features, belong to no graph and count nowhere. Batches are
+extracted on the GPU. Edges are not extracted at all: the product reads the matrix of the whole
+training set and renumbers its rows and columns (`RenumberedMatrix`).
+Legend: N rows with padding, B graphs in a mini-batch, R masked rows with padding.
 """
 
 from __future__ import annotations
@@ -26,11 +25,12 @@ from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 @dataclass(eq=False)
 class RenumberedMatrix(SparseMatrix):
-    """Rows of a block-diagonal matrix in another place, columns renumbered with them.
+    """A selection of blocks of a block-diagonal matrix, with rows and columns renumbered.
 
     Args:
-        nodes: which row of the stored matrix stands in each row, int64 [N].
-        shift: what turns a stored column into its new number, int64 [N].
+        nodes: row of the stored matrix for each row of this one, int64 [N].
+        shift: number added to the stored column indices of each row, int64 [N].
+        source: the stored matrix.
     """
 
     nodes: Tensor = field(kw_only=True)
@@ -40,43 +40,32 @@ class RenumberedMatrix(SparseMatrix):
     @classmethod
     def of(cls, source: SparseMatrix, nodes: Tensor, shift: Tensor) -> RenumberedMatrix:
         """The rows `nodes` of `source`."""
-        size = nodes.numel()
-        return cls(
-            source.crow,
-            source.col,
-            source.value,
-            (size, size),
-            source.symmetric,
-            nodes=nodes,
-            shift=shift,
-            source=source,
-        )
+        csr, shape = (source.crow, source.col, source.value), (nodes.numel(), nodes.numel())
+        return cls(*csr, shape, source.symmetric, nodes=nodes, shift=shift, source=source)
 
     @property
     def csr(self) -> Tensor:
-        """The matrix cut out after all, for a CPU."""
-        return self.solid.csr
+        """The matrix as a torch CSR tensor, for a CPU."""
+        return self.materialized.csr
 
     @cached_property
-    def solid(self) -> SparseMatrix:
-        """The same matrix, cut out."""
-        cut = self.source.rows(self.nodes)
-        count = torch.diff(cut.crow)
-        col = (cut.col + torch.repeat_interleave(self.shift, count)).to(cut.crow.dtype)
-        return SparseMatrix(cut.crow, col, cut.value, self.shape, self.symmetric)
+    def materialized(self) -> SparseMatrix:
+        """The matrix as a copy that does not refer to `source`."""
+        rows = self.source.rows(self.nodes)
+        count = torch.diff(rows.crow)
+        col = (rows.col + torch.repeat_interleave(self.shift, count)).to(rows.crow.dtype)
+        return SparseMatrix(rows.crow, col, rows.value, self.shape, self.symmetric)
 
     def rows(self, index: Tensor) -> SparseMatrix:
-        """The matrix of the rows `index` [R], in that order."""
-        return self.solid.rows(index)
+        """The rows `index` [R] as a matrix, in that order."""
+        return self.materialized.rows(index)
 
     @property
     def transpose(self) -> SparseMatrix:
         """The transposed matrix."""
-        return (
-            self
-            if self.symmetric
-            else RenumberedMatrix.of(self.source.transpose, self.nodes, self.shift)
-        )
+        if self.symmetric:
+            return self
+        return RenumberedMatrix.of(self.source.transpose, self.nodes, self.shift)
 
     def kernel(
         self,
@@ -85,54 +74,54 @@ class RenumberedMatrix(SparseMatrix):
         base: Tensor | None = None,
         alpha: float = 1.0,
         rows: Tensor | None = None,
-        place: Tensor | None = None,
+        position: Tensor | None = None,
     ) -> Tensor:
         """As in `SparseMatrix`."""
         from graphlatent.ops.kernels.spmm import spmm
 
-        nodes, shift = (
-            (self.nodes, self.shift) if rows is None else (self.nodes[rows], self.shift[rows])
-        )
-        arrays, size = (self.crow, self.col, self.value), nodes.numel()
+        nodes = self.nodes if rows is None else self.nodes[rows]
+        shift = self.shift if rows is None else self.shift[rows]
         return spmm(
-            *arrays,
+            self.crow,
+            self.col,
+            self.value,
             dense,
-            num_rows=size,
+            num_rows=nodes.numel(),
             base=base,
             alpha=alpha,
             rows=nodes,
             shift=shift,
-            place=place,
+            position=position,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class PaddedBatch(Batch):
-    """A batch with rows of padding, and what is precomputed of it.
+    """A batch with padding rows, and its precomputed values.
 
-    The graph of a padding row is B, which is none.
+    `graph_id` of a padding row is B.
     """
 
-    known: Precomputed = field(kw_only=True)
+    cache: Precomputed = field(kw_only=True)
 
 
 class PaddedBatches:
-    """Mini-batches of whole small graphs, each graph once an epoch, in a new order every epoch.
+    """Mini-batches of whole graphs, each graph once per epoch, in a new random order every epoch.
 
     Args:
         everything: the training set.
-        known: what is precomputed of it.
+        cache: precomputed values of the training set.
         ptr: first node of each graph and the end, int64 [graphs + 1].
         batch_size: B.
-        num_masked: number of masked nodes of each graph, int64 [graphs]: at most `mask_ratio` of
-            them and one more.
+        num_masked: number of masked nodes of each graph, int64 [graphs]; at most
+            `mask_ratio` * |V_i| + 1.
         mask_ratio: share of masked nodes.
     """
 
     def __init__(
         self,
         everything: Batch,
-        known: Precomputed,
+        cache: Precomputed,
         ptr: Tensor,
         *,
         batch_size: int,
@@ -141,57 +130,58 @@ class PaddedBatches:
     ) -> None:
         structure, device = everything.structure, everything.graph_id.device
         assert isinstance(structure, SparseMatrix)
-        assert known.x_sq_norm is not None
+        assert cache.x_sq_norm is not None
         self.everything, self.batch_size, self.device = everything, batch_size, device
         self.num_graphs, self.num_nodes = everything.num_graphs, everything.num_nodes
         self.sizes = torch.diff(ptr).cpu()
         self.mask_ratio = mask_ratio
-        # One more graph, without nodes, fills up the last mini-batch; one more node, without edges,
-        # is what padding is made of.
+        # An additional graph without nodes fills the last mini-batch; an additional node without
+        # edges is used for padding rows.
         self.ptr = torch.cat([ptr, ptr[-1:]]).to(device)
         self.num_masked = torch.cat([num_masked, num_masked.new_zeros(1)]).to(device)
-        self.matrix = _with_empty_row(structure)
+        self.matrix = _with_empty_row_and_column(structure)
         self.width = everything.x.shape[1]
-        x = to_dense(everything.x) if known.x_aligned is None else known.x_aligned
+        x = to_dense(everything.x) if cache.x_aligned is None else cache.x_aligned
         self.x = functional.pad(x, (0, 0, 0, 1))
-        self.x_sq_norm = functional.pad(known.x_sq_norm, (0, 1))
-        ax = known.ax if known.ax is not None else structure.multiply(x)
+        self.x_sq_norm = functional.pad(cache.x_sq_norm, (0, 1))
+        ax = cache.ax if cache.ax is not None else structure.multiply(x)
         self.ax = functional.pad(ax, (0, 0, 0, 1))
 
     def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
-        """For each step, the graphs in it, [B]; the last one is filled up with the empty graph."""
+        """The graphs of each step, [B]; the last step is filled with the empty graph."""
         order = torch.randperm(self.num_graphs, generator=generator)
         order = functional.pad(order, (0, -len(order) % self.batch_size), value=self.num_graphs)
         return list(torch.split(order, self.batch_size))
 
     def shape_key(self, index: Tensor) -> int:
-        """The number of rows of a step with these graphs: one of a few, more than it needs."""
+        """The number of rows of a step with these graphs, rounded up to one of a few values."""
         needed = int(self.sizes[index[index < self.num_graphs]].sum()) + 1
         return 64 * math.ceil(2 ** (math.ceil(4 * math.log2(needed)) / 4) / 64)
 
     def take(self, index: Tensor) -> PaddedBatch:
-        """The graphs `index` side by side."""
+        """The graphs `index` as one batch."""
         return self.cut(index.to(self.device), self.shape_key(index))
 
     def cut(self, index: Tensor, shape_key: int) -> PaddedBatch:
-        """The same with `index` on the GPU and `shape_key` rows; without a host sync."""
+        """`take` with `index` on the GPU and `shape_key` rows, without a host sync."""
         size = self.ptr[index + 1] - self.ptr[index]
-        graph, slot, real = _assign_slots(size, shape_key)
+        graph, slot, valid = _assign_slots(size, shape_key)
         end = torch.cumsum(size, 0)
-        shift = torch.where(real, (end - size - self.ptr[index])[graph], 0)
-        nodes = torch.where(real, slot - shift, self.num_nodes)
+        shift = torch.where(valid, (end - size - self.ptr[index])[graph], 0)
+        nodes = torch.where(valid, slot - shift, self.num_nodes)
         masked = self.num_masked[index]
-        most = index.numel() + math.ceil(self.mask_ratio * shape_key)
-        of_graph, place, used = _assign_slots(masked, most)
-        place = (end - size)[of_graph] + place - (torch.cumsum(masked, 0) - masked)[of_graph]
-        weight = torch.where(real, (1.0 / size.clamp(min=1).to(self.x.dtype))[graph], 0.0)
+        max_masked = index.numel() + math.ceil(self.mask_ratio * shape_key)
+        owner, rank, used = _assign_slots(masked, max_masked)
+        # Row of the first node of the owner, plus the rank within the owner.
+        mask_slot = (end - size)[owner] + rank - (torch.cumsum(masked, 0) - masked)[owner]
+        weight = torch.where(valid, (1.0 / size.clamp(min=1).to(self.x.dtype))[graph], 0.0)
         aligned = self.x.index_select(0, nodes)
-        known = Precomputed(
+        cache = Precomputed(
             x_sq_norm=self.x_sq_norm[nodes],
             ax=self.ax.index_select(0, nodes),
             x_aligned=aligned,
             graph_size=size,
-            mask_slots=torch.where(used, place, shape_key - 1),
+            mask_slots=torch.where(used, mask_slot, shape_key - 1),
             padding=Padding(
                 rows=end[-1],
                 graphs=(index < self.num_graphs).sum(),
@@ -202,15 +192,15 @@ class PaddedBatches:
         return PaddedBatch(
             aligned[:, : self.width],
             RenumberedMatrix.of(self.matrix, nodes, shift),
-            torch.where(real, graph, index.numel()),
+            torch.where(valid, graph, index.numel()),
             index.numel(),
             nodes,
-            known=known,
+            cache=cache,
         )
 
 
 def _assign_slots(count: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The owner of each of `total` slots: the first count[0] belong to 0, the next count[1] to 1.
+    """The owner of each of `total` slots: the first count[0] are 0's, the next count[1] are 1's.
 
     Returns:
         Owner, slot number and whether the slot is used, [total] each.
@@ -221,21 +211,14 @@ def _assign_slots(count: Tensor, total: int) -> tuple[Tensor, Tensor, Tensor]:
     return owner, slot, slot < end[-1]
 
 
-def _with_empty_row(matrix: SparseMatrix) -> SparseMatrix:
-    """The matrix with one more row, and its transpose with one more row, where nothing is
-    stored.
-    """
+def _with_empty_row_and_column(matrix: SparseMatrix) -> SparseMatrix:
+    """The matrix with an empty row and an empty column added at the end."""
 
-    def longer(m: SparseMatrix) -> SparseMatrix:
-        return SparseMatrix(
-            torch.cat([m.crow, m.crow[-1:]]),
-            m.col,
-            m.value,
-            (m.shape[0] + 1, m.shape[1] + 1),
-            m.symmetric,
-        )
+    def extended(m: SparseMatrix) -> SparseMatrix:
+        crow, shape = torch.cat([m.crow, m.crow[-1:]]), (m.shape[0] + 1, m.shape[1] + 1)
+        return SparseMatrix(crow, m.col, m.value, shape, m.symmetric)
 
-    whole = longer(matrix)
+    result = extended(matrix)
     if not matrix.symmetric:
-        whole._transpose = longer(matrix.transpose)
-    return whole
+        result._transpose = extended(matrix.transpose)
+    return result

@@ -1,6 +1,6 @@
-"""What LaGraph's fast way computes once from the training set and every step uses.
+"""Values that LaGraph's fast path computes once from the training set, for use in every step.
 
-Nobody else reads it. Legend: N rows, F features, B graphs, R masked rows.
+No other module uses them. Legend: N rows, F features, B graphs, R masked rows.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from torch.nn import functional
 from graphlatent.data.batches import Batch
 from graphlatent.ops.sparse import SparseMatrix
 
-_ROWS_AT_ONCE = 8192
+# Rows per block of x_sq_norm.
+_BLOCK_ROWS = 8192
 
 
 @dataclass(frozen=True, eq=False)
 class Padding:
-    """How much of a padded batch is real.
+    """The numbers of rows, graphs and masked rows of a padded batch that are not padding.
 
     Args:
-        rows: number of real rows, which come first, int64 [].
-        graphs: number of real graphs, int64 [].
-        masked: number of real rows that are masked, int64 [].
-        row_weight: 1 / |V_i| of each real row, 0 of the others, [N].
+        rows: number of rows that are not padding, which come first, int64 [].
+        graphs: number of graphs that are not padding, int64 [].
+        masked: number of masked rows that are not padding, int64 [].
+        row_weight: 1 / |V_i| for each row, 0 for padding, [N].
     """
 
     rows: Tensor
@@ -36,17 +37,17 @@ class Padding:
 
 @dataclass(frozen=True, eq=False)
 class Precomputed:
-    """Precomputed parts of a batch; None where a part is not available and must be computed.
+    """Precomputed values of a batch; None where a value must be computed when it is needed.
 
     Args:
         x_sq_norm: ||x_v||^2 of each row, [N].
-        ax: structure @ x, [N, F], on a GPU with columns of zeros up to a multiple of 8.
-        x_aligned: x with such columns.
+        ax: structure @ x, [N, F], on a GPU padded with columns of zeros to a multiple of 8.
+        x_aligned: x, padded in the same way.
         x_sum: sum of all rows of x, [F].
         graph_size: counted nodes of each graph, int64 [B].
-        mask_slots: places in a random order of the nodes, graph by graph, whose nodes are masked,
-            int64 [R] (masking.mask_slots).
-        padding: what is real, where rows were added to make shapes equal (padded.py).
+        mask_slots: positions of the masked nodes in a random order of the nodes, int64 [R] (see
+            masking.mask_slots).
+        padding: of a padded batch (padded.py).
     """
 
     x_sq_norm: Tensor | None = None
@@ -59,16 +60,15 @@ class Precomputed:
 
     @property
     def limit(self) -> Tensor | None:
-        """The number of rows that are not padding, int64 []; None means that all are real."""
+        """The number of rows that are not padding, int64 []; None means all."""
         return None if self.padding is None else self.padding.rows
 
     def rows(self, index: Tensor, *, whole_graphs: bool) -> Precomputed:
-        """The part of the rows `index`.
+        """The precomputed values of the rows `index`.
 
         Args:
             index: int64 [R].
-            whole_graphs: the rows are whole graphs, so that their products with A stay what they
-                are.
+            whole_graphs: the rows are those of whole graphs, so that their rows of `ax` are valid.
         """
         return Precomputed(
             x_sq_norm=None if self.x_sq_norm is None else self.x_sq_norm[index],
@@ -76,31 +76,31 @@ class Precomputed:
         )
 
 
-NOTHING = Precomputed()
-"""Everything is computed when it is needed."""
+EMPTY_CACHE = Precomputed()
+"""No precomputed values."""
 
 
 def precompute(batch: Batch, *, dtype: torch.dtype | None = None) -> Precomputed:
-    """What no step over the whole `batch` changes.
+    """The precomputed values of a batch that is used in every step.
 
-    The product with A is kept as `dtype` and, on a GPU, with columns of zeros up to a multiple of
-    8, which fast products ask for.
+    The product with A is stored as `dtype`. On a GPU it is padded with columns of zeros to a
+    multiple of 8, as fast matrix products require.
     """
     x, structure = batch.x, batch.structure
-    known = Precomputed(x_sq_norm=x_sq_norm(x), graph_size=batch.graph_size)
+    cache = Precomputed(x_sq_norm=x_sq_norm(x), graph_size=batch.graph_size)
     if isinstance(x, SparseMatrix):
         total = torch.zeros(x.shape[1], dtype=x.dtype, device=x.device)
-        return replace(known, x_sum=total.index_add(0, x.col, x.value))
+        return replace(cache, x_sum=total.index_add(0, x.col, x.value))
     aligned = functional.pad(x, (0, -x.shape[1] % 8)) if x.is_cuda else None
     ax = None
     if isinstance(structure, SparseMatrix):
         ax = structure.multiply(x if aligned is None else aligned).to(dtype or x.dtype)
-    return replace(known, x_sum=x.sum(0), x_aligned=aligned, ax=ax)
+    return replace(cache, x_sum=x.sum(0), x_aligned=aligned, ax=ax)
 
 
 def x_sq_norm(x: Tensor | SparseMatrix) -> Tensor:
-    """||x_v||^2 of each row, [N]; no second copy of x is made."""
+    """||x_v||^2 of each row, [N], computed in blocks of rows to save memory."""
     if isinstance(x, SparseMatrix):
         zeros = torch.zeros(x.shape[0], dtype=x.dtype, device=x.device)
         return zeros.index_add(0, x.row, x.value.square())
-    return torch.cat([part.square().sum(1) for part in torch.split(x, _ROWS_AT_ONCE)])
+    return torch.cat([part.square().sum(1) for part in torch.split(x, _BLOCK_ROWS)])

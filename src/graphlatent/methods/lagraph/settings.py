@@ -1,4 +1,4 @@
-"""LaGraph's own settings, with the published formulas and the released scripts as presets."""
+"""The settings of LaGraph, with presets for the paper and for the released scripts."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LaGraphSettings(Settings):
-    """What LaGraph has at both levels. None in one of the last four means "as the preset"."""
+    """Settings of LaGraph at both levels; None in one of the last four means the preset's value."""
 
     preset: Annotated[
         Preset,
         Doc("'paper': the published formulas; 'released': what the authors' scripts train with"),
     ] = "paper"
     decoder: Annotated[
-        Literal["mlp", "gnn"], Doc("'mlp'; at graph level also 'gnn', layers of the encoder's kind")
+        Literal["mlp", "gnn"], Doc("'mlp'; at graph level also 'gnn', with the encoder's layers")
     ] = "mlp"
     decoder_layers: DecoderLayers
     objective: Annotated[
@@ -65,14 +65,14 @@ class LaGraphSettings(Settings):
     alpha: Alpha
     invariance_on: Annotated[
         Literal["masked", "all"],
-        Doc("rows compared by the invariance term; the theory wants 'masked'"),
+        Doc("rows compared by the invariance term; the theory requires 'masked'"),
     ] = "masked"
     mask_ratio: MaskRatio
     mask_value: Annotated[Literal["noise", "zeros"], Doc("the value of masked features")] = "noise"
     noise_std: Annotated[float, Range(0), Doc("standard deviation of the masking noise")] = 0.5
     engine: Annotated[
         Literal["auto", "general"],
-        Doc("'auto': the fastest exact way; 'general': two plain runs, for checking"),
+        Doc("'auto': the fastest exact path; 'general': two encoder runs, for checking"),
     ] = "auto"
     loss_reduction: Annotated[
         Literal["sum", "mean"] | None,
@@ -90,7 +90,7 @@ class LaGraphSettings(Settings):
     ] = None
 
     def preset_values(self) -> Mapping[str, Any]:
-        """The preset's values of the settings that may be None."""
+        """The values of the preset, which replace None."""
         return PRESETS[self.preset]
 
     def check_together(self, owner: str) -> None:
@@ -105,7 +105,7 @@ class LaGraphSettings(Settings):
             )
         if self.decoder == "gnn" and custom:
             raise ConfigError(
-                f"decoder='gnn' of {owner} repeats the encoder's kind of layer, so encoder must be"
+                f"decoder='gnn' of {owner} uses the layers of the encoder, so encoder must be"
                 " 'gcn' or 'gin'."
             )
         if self.invariance_on == "all" and graph_level and self.objective.endswith("-embed"):
@@ -127,7 +127,7 @@ class LaGraphSettings(Settings):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NodeLaGraphSettings(LaGraphSettings, NodeSettings):
-    """Settings of `NodeLaGraph`. Why these defaults: docs/defaults.md."""
+    """Settings of `NodeLaGraph`; docs/defaults.md explains the defaults."""
 
     encoder: Encoder = "gcn"
     hidden_dim: HiddenDim = 512
@@ -141,7 +141,7 @@ class NodeLaGraphSettings(LaGraphSettings, NodeSettings):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GraphLaGraphSettings(LaGraphSettings, GraphSettings):
-    """Settings of `GraphLaGraph`. Why these defaults: docs/defaults.md."""
+    """Settings of `GraphLaGraph`; docs/defaults.md explains the defaults."""
 
     encoder: Encoder = "gin"
     hidden_dim: HiddenDim = 128

@@ -1,7 +1,7 @@
-"""Both views of a batch, the plain graph and the one with masked nodes, by two encoder runs.
+"""The plain and the masked view of a batch, by two runs of the encoder.
 
-This is the specification: it works for any encoder. fast.py computes the same numbers for the
-built-in encoders with far less work.
+This general path works for any encoder and is the specification. fast.py computes the same values
+for the built-in encoders with much less work.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from graphlatent.methods.lagraph.model import LaGraphModel
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """What the encoder makes of both views.
+    """The encoder's output for both views.
 
     Args:
-        plain: every layer's output on the plain graph, each [N, H]; the last is H of the paper.
-        masked: the same on the masked graph, the last is H'; empty where only `masked_rows` were
+        plain: output of every layer for the plain view, each [N, H]; the last is H of the paper.
+        masked: the same for the masked view, the last is H'; empty where only `masked_rows` was
             computed.
-        plain_rows: the rows J of H alone, [R, H], or None where `masked` is given.
-        masked_rows: the rows J of H' alone, [R, H], or None where `masked` is given.
-        both: where they were computed together, every layer's output for both views side by side,
-            each [N, 2 H].
+        plain_rows: H[J], [R, H]; None where `masked` is given.
+        masked_rows: H'[J], [R, H]; None where `masked` is given.
+        both: output of every layer for both views side by side, each [N, 2 H], where they were
+            computed together; else None.
     """
 
     plain: list[Tensor]
@@ -37,7 +37,7 @@ class Views:
 
 
 def general_views(model: LaGraphModel, batch: Batch, mask: MaskedView) -> Views:
-    """Both views by two runs of the encoder."""
+    """Both views, by two runs of the encoder."""
     plain = model.encode(batch.x, batch.structure)
     masked = model.encode(mask.features(batch), batch.structure)
     return Views(plain, masked)

@@ -1,5 +1,6 @@
-"""Kernels for NVIDIA GPUs, written in Triton. Everything here has an equal in plain PyTorch;
-nothing here is needed on a CPU.
+"""Triton kernels for NVIDIA GPUs.
+
+Each has an equivalent in plain PyTorch, which is used on a CPU and where Triton does not work.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from graphlatent.errors import GraphLatentWarning
 
 Rest = ParamSpec("Rest")
 Result = TypeVar("Result")
-_LEAST_CAPABILITY = (7, 0)  # of the GPUs that Triton knows
+# The lowest compute capability that Triton supports.
+_MIN_CAPABILITY = (7, 0)
 
 
 def usable(tensor: Tensor) -> bool:
-    """Whether the kernels can work on this tensor: it is on a GPU that Triton knows, and Triton can
-    compile here.
-    """
-    return tensor.is_cuda and _works(tensor.device)
+    """Whether the kernels can be used on this tensor: it is on a GPU for which Triton compiles."""
+    return tensor.is_cuda and _triton_works(tensor.device)
 
 
-def on_its_device(
+def on_tensor_device(
     function: Callable[Concatenate[Tensor, Rest], Result],
 ) -> Callable[Concatenate[Tensor, Rest], Result]:
-    """Makes the GPU of the first argument the current one while `function` runs: that is where
-    Triton launches.
+    """`function` with the GPU of its first argument as the current device (a decorator).
+
+    Triton launches kernels on the current device.
     """
 
     @wraps(function)
@@ -44,17 +45,18 @@ def on_its_device(
 
 
 @cache
-def _works(device: torch.device) -> bool:
+def _triton_works(device: torch.device) -> bool:
     if torch.version.hip is not None or importlib.util.find_spec("triton") is None:
         return False
-    if torch.cuda.get_device_capability(device) < _LEAST_CAPABILITY:
+    if torch.cuda.get_device_capability(device) < _MIN_CAPABILITY:
         return False
     try:
-        return try_out(device)
-    except Exception as error:  # whatever a compiler, a driver or a container can come up with
-        what = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return self_test(device)
+    # Compilers, drivers and containers fail with many types of exception.
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         warnings.warn(
-            f"GPU kernels cannot be compiled here ({what}): training goes on with slower ones."
+            f"GPU kernels cannot be compiled here ({reason}): training continues with slower ones."
             " Triton needs a C compiler, such as gcc.",
             GraphLatentWarning,
             stacklevel=2,
@@ -62,13 +64,11 @@ def _works(device: torch.device) -> bool:
         return False
 
 
-def try_out(device: torch.device) -> bool:
-    """Whether the smallest product, 2 x 3, comes out right."""
+def self_test(device: torch.device) -> bool:
+    """Whether a kernel computes the product of two 1 x 1 matrices correctly."""
     from graphlatent.ops.kernels.spmm import spmm
 
     crow, col = torch.tensor([0, 1], device=device), torch.tensor([0], device=device)
-    value, dense = (
-        torch.tensor([2.0], dtype=torch.float32, device=device),
-        torch.tensor([[3.0]], dtype=torch.float32, device=device),
-    )
+    value = torch.tensor([2.0], dtype=torch.float32, device=device)
+    dense = torch.tensor([[3.0]], dtype=torch.float32, device=device)
     return float(spmm(crow, col, value, dense, num_rows=1)) == 6.0

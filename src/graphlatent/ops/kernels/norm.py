@@ -1,10 +1,11 @@
-"""Activation and batch norm in one go, forwards and backwards, on a GPU.
+"""Fused activation and batch norm on a GPU, forward and backward.
 
-The activation is never stored: it is made again from its input wherever it is needed. Rows are cut
-    into chunks; a chunk's statistics
-are merged with Chan's formulas, so that large means do not eat up small variances. Rows from
-`limit` on are padding: they take no part. Legend: z input [N, H], y = act(z), out = (y - mean) *
-rstd * gamma + beta.
+    y = act(z),   out = (y - mean) * rstd * gamma + beta,   z: [N, H]
+
+y is never stored: it is recomputed from z wherever it is needed. Rows are divided into chunks of
+tiles. The statistics of tiles and chunks are merged with the formulas of Chan, Golub and LeVeque
+(1979), which are stable where means are large and variances small. Rows from `limit` on are
+padding: they are left out of the statistics, and their output is 0.
 """
 
 from __future__ import annotations
@@ -16,22 +17,29 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphlatent.ops.kernels import on_its_device
+from graphlatent.ops.kernels import on_tensor_device
 
+# A tile of a program.
 _ROWS, _COLUMNS = 32, 64
 
 
 @triton.jit
 def _load(z, row, columns, slope, limit, width, HAS_SLOPE: tl.constexpr):
-    """z, act(z) and which entries there are, of a tile."""
-    there = (row < limit)[:, None] & (columns < width)[None, :]
-    value = tl.load(z + row[:, None] * width + columns[None, :], mask=there, other=0.0).to(
-        tl.float32
-    )
-    act = (
-        tl.where(value > 0, value, value * slope) if HAS_SLOPE else tl.where(value < 0, 0.0, value)
-    )
-    return value, act, there
+    """z, act(z) and which entries are valid, of a tile."""
+    valid = (row < limit)[:, None] & (columns < width)[None, :]
+    offset = row[:, None] * width + columns[None, :]
+    value = tl.load(z + offset, mask=valid, other=0.0).to(tl.float32)
+    if HAS_SLOPE:
+        act = tl.where(value > 0, value, value * slope)
+    else:
+        act = tl.where(value < 0, 0.0, value)
+    return value, act, valid
+
+
+@triton.jit
+def _load_columns(vector, columns, inside):
+    """The entries `columns` of a vector in float32; 0 outside."""
+    return tl.load(vector + columns, mask=inside, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -43,7 +51,7 @@ def _limit(limit, num_rows, HAS_LIMIT: tl.constexpr):
 
 @triton.jit
 def _statistics(
-    z, slope, limit, mean, spread, num_rows, width, tiles,
+    z, slope, limit, mean, m2, num_rows, width, tiles,
     HAS_SLOPE: tl.constexpr, HAS_LIMIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Mean and sum of squared deviations of a chunk of rows."""
@@ -52,49 +60,47 @@ def _statistics(
     chunk = tl.program_id(0)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     count = 0.0
-    average = tl.zeros([COLUMNS], dtype=tl.float32)
-    squares = tl.zeros([COLUMNS], dtype=tl.float32)
+    chunk_mean = tl.zeros([COLUMNS], dtype=tl.float32)
+    chunk_m2 = tl.zeros([COLUMNS], dtype=tl.float32)
     for tile in range(tiles):
         row = (chunk * tiles + tile).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-        _, act, there = _load(z, row, columns, a, last, width, HAS_SLOPE)
-        new = tl.sum((row < last).to(tl.float32), axis=0)
-        if new > 0:
-            act = tl.where(there, act, 0.0)
-            own = tl.sum(act, axis=0) / new
-            off = tl.where(there, act - own[None, :], 0.0)
-            both = count + new
-            gap = own - average
-            squares += tl.sum(off * off, axis=0) + gap * gap * (count * new / both)
-            average += gap * (new / both)
-            count = both
-    place = chunk * width + columns
-    tl.store(mean + place, average, mask=columns < width)
-    tl.store(spread + place, squares, mask=columns < width)
+        _, act, valid = _load(z, row, columns, a, last, width, HAS_SLOPE)
+        tile_count = tl.sum((row < last).to(tl.float32), axis=0)
+        if tile_count > 0:
+            act = tl.where(valid, act, 0.0)
+            tile_mean = tl.sum(act, axis=0) / tile_count
+            deviation = tl.where(valid, act - tile_mean[None, :], 0.0)
+            total = count + tile_count
+            delta = tile_mean - chunk_mean
+            tile_m2 = tl.sum(deviation * deviation, axis=0)
+            chunk_m2 += tile_m2 + delta * delta * (count * tile_count / total)
+            chunk_mean += delta * (tile_count / total)
+            count = total
+    offset = chunk * width + columns
+    tl.store(mean + offset, chunk_mean, mask=columns < width)
+    tl.store(m2 + offset, chunk_m2, mask=columns < width)
 
 
 @triton.jit
 def _merge(
-    mean, spread, limit, out_mean, out_rstd, num_rows, width, chunks, rows_per_chunk, eps,
+    mean, m2, limit, out_mean, out_rstd, num_rows, width, chunks, rows_per_chunk, eps,
     HAS_LIMIT: tl.constexpr, CHUNKS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Mean and 1 / standard deviation of all rows out of the chunks'."""
+    """Mean and 1 / standard deviation of all rows, from the statistics of the chunks."""
     last = _limit(limit, num_rows, HAS_LIMIT)
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     chunk = tl.arange(0, CHUNKS)
-    there = (chunk < chunks)[:, None] & (columns < width)[None, :]
-    place = chunk[:, None] * width + columns[None, :]
-    each, squares = (
-        tl.load(mean + place, mask=there, other=0.0),
-        tl.load(spread + place, mask=there, other=0.0),
-    )
-    count = tl.minimum(tl.maximum(last - chunk * rows_per_chunk, 0), rows_per_chunk).to(tl.float32)[
-        :, None
-    ]
+    valid = (chunk < chunks)[:, None] & (columns < width)[None, :]
+    offset = chunk[:, None] * width + columns[None, :]
+    chunk_mean = tl.load(mean + offset, mask=valid, other=0.0)
+    chunk_m2 = tl.load(m2 + offset, mask=valid, other=0.0)
+    rows = tl.minimum(tl.maximum(last - chunk * rows_per_chunk, 0), rows_per_chunk)
+    count = rows.to(tl.float32)[:, None]
     total = tl.maximum(last, 1).to(tl.float32)
-    average = tl.sum(each * count, axis=0) / total
-    gap = tl.where(there, each - average[None, :], 0.0)
-    variance = tl.sum(squares + gap * gap * count, axis=0) / total
-    tl.store(out_mean + columns, average, mask=columns < width)
+    overall = tl.sum(chunk_mean * count, axis=0) / total
+    delta = tl.where(valid, chunk_mean - overall[None, :], 0.0)
+    variance = tl.sum(chunk_m2 + delta * delta * count, axis=0) / total
+    tl.store(out_mean + columns, overall, mask=columns < width)
     tl.store(out_rstd + columns, 1.0 / tl.sqrt(variance + eps), mask=columns < width)
 
 
@@ -109,21 +115,15 @@ def _apply(
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < width
-    _, act, there = _load(z, row, columns, a, last, width, HAS_SLOPE)
+    _, act, valid = _load(z, row, columns, a, last, width, HAS_SLOPE)
     if HAS_NORM:
-        scale = tl.load(rstd + columns, mask=inside, other=0.0) * tl.load(
-            gamma + columns, mask=inside, other=0.0
-        ).to(tl.float32)
-        centre = tl.load(mean + columns, mask=inside, other=0.0)
-        act = (act - centre[None, :]) * scale[None, :] + tl.load(
-            beta + columns, mask=inside, other=0.0
-        ).to(tl.float32)[None, :]
-    act = tl.where(there, act, 0.0)
-    tl.store(
-        out + row[:, None] * width + columns[None, :],
-        act,
-        mask=(row < num_rows)[:, None] & inside[None, :],
-    )
+        scale = _load_columns(rstd, columns, inside) * _load_columns(gamma, columns, inside)
+        center = _load_columns(mean, columns, inside)
+        shift = _load_columns(beta, columns, inside)
+        act = (act - center[None, :]) * scale[None, :] + shift[None, :]
+    act = tl.where(valid, act, 0.0)
+    offset = row[:, None] * width + columns[None, :]
+    tl.store(out + offset, act, mask=(row < num_rows)[:, None] & inside[None, :])
 
 
 @triton.jit
@@ -131,28 +131,25 @@ def _column_sums(
     grad, z, slope, limit, mean, rstd, d_beta, d_gamma, num_rows, width, tiles,
     HAS_SLOPE: tl.constexpr, HAS_LIMIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """A chunk's sums of grad and of grad * (y - mean) * rstd."""
+    """The sums of grad and of grad * (y - mean) * rstd over a chunk of rows."""
     last = _limit(limit, num_rows, HAS_LIMIT)
     a = tl.load(slope).to(tl.float32) if HAS_SLOPE else 0.0
     chunk = tl.program_id(0)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < width
-    centre, scale = (
-        tl.load(mean + columns, mask=inside, other=0.0),
-        tl.load(rstd + columns, mask=inside, other=0.0),
-    )
-    plain = tl.zeros([COLUMNS], dtype=tl.float32)
-    scaled = tl.zeros([COLUMNS], dtype=tl.float32)
+    center = _load_columns(mean, columns, inside)
+    scale = _load_columns(rstd, columns, inside)
+    grad_sum = tl.zeros([COLUMNS], dtype=tl.float32)
+    product_sum = tl.zeros([COLUMNS], dtype=tl.float32)
     for tile in range(tiles):
         row = (chunk * tiles + tile).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-        _, act, there = _load(z, row, columns, a, last, width, HAS_SLOPE)
-        g = tl.load(grad + row[:, None] * width + columns[None, :], mask=there, other=0.0).to(
-            tl.float32
-        )
-        plain += tl.sum(g, axis=0)
-        scaled += tl.sum(g * (act - centre[None, :]), axis=0)
-    tl.store(d_beta + chunk * width + columns, plain, mask=inside)
-    tl.store(d_gamma + chunk * width + columns, scaled * scale, mask=inside)
+        _, act, valid = _load(z, row, columns, a, last, width, HAS_SLOPE)
+        offset = row[:, None] * width + columns[None, :]
+        g = tl.load(grad + offset, mask=valid, other=0.0).to(tl.float32)
+        grad_sum += tl.sum(g, axis=0)
+        product_sum += tl.sum(g * (act - center[None, :]), axis=0)
+    tl.store(d_beta + chunk * width + columns, grad_sum, mask=inside)
+    tl.store(d_gamma + chunk * width + columns, product_sum * scale, mask=inside)
 
 
 @triton.jit
@@ -166,32 +163,27 @@ def _backward(
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < width
-    value, act, there = _load(z, row, columns, a, last, width, HAS_SLOPE)
-    place = row[:, None] * width + columns[None, :]
-    g = tl.load(grad + place, mask=there, other=0.0).to(tl.float32)
+    value, act, valid = _load(z, row, columns, a, last, width, HAS_SLOPE)
+    offset = row[:, None] * width + columns[None, :]
+    g = tl.load(grad + offset, mask=valid, other=0.0).to(tl.float32)
     if HAS_NORM:
         total = tl.maximum(last, 1).to(tl.float32)
-        centre, scale = (
-            tl.load(mean + columns, mask=inside, other=0.0),
-            tl.load(rstd + columns, mask=inside, other=0.0),
-        )
-        shared, along = (
-            tl.load(d_beta + columns, mask=inside, other=0.0) / total,
-            tl.load(d_gamma + columns, mask=inside, other=0.0) / total,
-        )
-        factor = scale * tl.load(gamma + columns, mask=inside, other=0.0).to(tl.float32)
-        g = factor[None, :] * (
-            g - shared[None, :] - (act - centre[None, :]) * scale[None, :] * along[None, :]
-        )
-        g = tl.where(there, g, 0.0)
+        center = _load_columns(mean, columns, inside)
+        scale = _load_columns(rstd, columns, inside)
+        mean_beta = _load_columns(d_beta, columns, inside) / total
+        mean_gamma = _load_columns(d_gamma, columns, inside) / total
+        factor = scale * _load_columns(gamma, columns, inside)
+        normalized = (act - center[None, :]) * scale[None, :]
+        g = factor[None, :] * (g - mean_beta[None, :] - normalized * mean_gamma[None, :])
+        g = tl.where(valid, g, 0.0)
     if HAS_SLOPE:
-        part = tl.sum(tl.sum(g * tl.minimum(value, 0.0), axis=1), axis=0)
-        tl.store(d_slope + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), part)
+        tile_sum = tl.sum(tl.sum(g * tl.minimum(value, 0.0), axis=1), axis=0)
+        tl.store(d_slope + tl.program_id(0) * tl.num_programs(1) + tl.program_id(1), tile_sum)
     g = tl.where(value > 0, g, g * a)
-    tl.store(d_z + place, g, mask=(row < num_rows)[:, None] & inside[None, :])
+    tl.store(d_z + offset, g, mask=(row < num_rows)[:, None] & inside[None, :])
 
 
-@on_its_device
+@on_tensor_device
 def activate_norm(
     z: Tensor,
     slope: Tensor | None,
@@ -201,17 +193,13 @@ def activate_norm(
     eps: float,
     limit: Tensor | None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """act(z), batch-normed where `gamma` is given: (out [N, H], mean [H], rstd [H]). No slope:
-    ReLU.
+    """(out [N, H], mean [H], rstd [H]) of the activation and, where `gamma` is given, batch norm.
+
+    The activation is PReLU, or ReLU where `slope` is None.
     """
     num_rows, width = z.shape
     blocks = triton.cdiv(width, _COLUMNS)
-    flags: dict[str, Any] = {
-        "HAS_SLOPE": slope is not None,
-        "HAS_LIMIT": limit is not None,
-        "ROWS": _ROWS,
-        "COLUMNS": _COLUMNS,
-    }
+    flags = _flags(slope, limit)
     mean = rstd = None
     if gamma is not None:
         chunks, tiles = _chunks(num_rows)
@@ -220,44 +208,21 @@ def activate_norm(
         _statistics[(chunks, blocks)](
             z, slope, limit, parts[0], parts[1], num_rows, width, tiles, **flags
         )
-        merging = {
-            "HAS_LIMIT": limit is not None,
-            "CHUNKS": triton.next_power_of_2(chunks),
-            "COLUMNS": 16,
-        }
+        rows_per_chunk = tiles * _ROWS
         _merge[(triton.cdiv(width, 16),)](
-            parts[0],
-            parts[1],
-            limit,
-            mean,
-            rstd,
-            num_rows,
-            width,
-            chunks,
-            tiles * _ROWS,
-            eps,
-            **merging,
-        )
+            parts[0], parts[1], limit, mean, rstd, num_rows, width, chunks, rows_per_chunk, eps,
+            HAS_LIMIT=limit is not None, CHUNKS=triton.next_power_of_2(chunks), COLUMNS=16,
+        )  # fmt: skip
     out = torch.empty_like(z)
     grid = (triton.cdiv(num_rows, _ROWS), blocks)
     _apply[grid](
-        z,
-        slope,
-        limit,
-        mean,
-        rstd,
-        gamma,
-        beta,
-        out,
-        num_rows,
-        width,
-        HAS_NORM=gamma is not None,
-        **flags,
-    )
+        z, slope, limit, mean, rstd, gamma, beta, out, num_rows, width,
+        HAS_NORM=gamma is not None, **flags,
+    )  # fmt: skip
     return out, mean, rstd
 
 
-@on_its_device
+@on_tensor_device
 def activate_norm_backward(
     grad: Tensor,
     z: Tensor,
@@ -268,16 +233,11 @@ def activate_norm_backward(
     *,
     limit: Tensor | None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Gradients of z, slope, gamma and beta."""
+    """The gradients of z, slope, gamma and beta."""
     grad = grad.contiguous()
     num_rows, width = z.shape
     blocks = triton.cdiv(width, _COLUMNS)
-    flags = {
-        "HAS_SLOPE": slope is not None,
-        "HAS_LIMIT": limit is not None,
-        "ROWS": _ROWS,
-        "COLUMNS": _COLUMNS,
-    }
+    flags = _flags(slope, limit)
     d_gamma = d_beta = None
     if gamma is not None:
         chunks, tiles = _chunks(num_rows)
@@ -290,26 +250,19 @@ def activate_norm_backward(
     grid = (triton.cdiv(num_rows, _ROWS), blocks)
     d_slope = torch.empty(grid if slope is not None else (0,), dtype=torch.float32, device=z.device)
     _backward[grid](
-        grad,
-        z,
-        slope,
-        limit,
-        mean,
-        rstd,
-        gamma,
-        d_beta,
-        d_gamma,
-        d_z,
-        d_slope,
-        num_rows,
-        width,
-        HAS_NORM=gamma is not None,
-        **flags,
-    )
+        grad, z, slope, limit, mean, rstd, gamma, d_beta, d_gamma, d_z, d_slope, num_rows, width,
+        HAS_NORM=gamma is not None, **flags,
+    )  # fmt: skip
     return d_z, d_slope.sum().reshape(slope.shape) if slope is not None else None, d_gamma, d_beta
 
 
+def _flags(slope: Tensor | None, limit: Tensor | None) -> dict[str, Any]:
+    """The compile-time arguments that most kernels share."""
+    given = {"HAS_SLOPE": slope is not None, "HAS_LIMIT": limit is not None}
+    return {**given, "ROWS": _ROWS, "COLUMNS": _COLUMNS}
+
+
 def _chunks(num_rows: int) -> tuple[int, int]:
-    """(number of chunks of rows, tiles in each): at most 128 chunks."""
+    """(number of chunks, tiles in each); at most 128 chunks."""
     tiles = max(1, triton.cdiv(num_rows, 128 * _ROWS))
     return triton.cdiv(num_rows, tiles * _ROWS), tiles

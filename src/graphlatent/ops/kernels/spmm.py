@@ -1,10 +1,10 @@
 """Products of a CSR matrix, or of some of its rows or columns, with a dense matrix, on a GPU.
 
-One program, of one warp, makes one block of columns of one output row. It walks along the stored
-values of its row some at a time, so that several rows of the dense factor are on their way at once,
-and adds in float32 (float64 for float64). Nothing is sliced or copied, so shapes never depend on
-what is stored: a step can be captured as a CUDA graph. Sums run in a fixed order: results are the
-same every time.
+One program, of one warp, computes one block of columns of one output row. It reads several stored
+values of its row at a time, so that several rows of the dense factor are loaded concurrently, and
+accumulates in float32 (in float64 for float64). Nothing is sliced or copied, so no shape depends on
+the stored values and a step can be captured as a CUDA graph. Sums are taken in a fixed order, so
+results are reproducible.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from graphlatent.ops.kernels import on_its_device
+from graphlatent.ops.kernels import on_tensor_device
 
-_CACHE = 40 << 20  # bytes of a dense factor that stay in the GPU's cache (H200: 50 MiB)
+# Bytes of a dense factor that fit into the GPU's L2 cache (50 MiB on an H200).
+_CACHE_BYTES = 40 << 20
 
 
 @triton.jit
-def _rows(
+def _all_columns(
     crow, col, value, dense, out, base, order, rows, shift, alpha, width, base_stride,
     HAS_BASE: tl.constexpr, HAS_ORDER: tl.constexpr, HAS_ROWS: tl.constexpr,
     HAS_SHIFT: tl.constexpr,
-    DOUBLE: tl.constexpr, AT_ONCE: tl.constexpr, COLUMNS: tl.constexpr,
+    DOUBLE: tl.constexpr, ENTRIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """All columns of the matrix: every stored value fetches a row of `dense`."""
-    kind = tl.float64 if DOUBLE else tl.float32
+    """Products with all columns of the matrix: each stored value reads a row of `dense`."""
+    dtype = tl.float64 if DOUBLE else tl.float32
     i = tl.program_id(0)
     if HAS_ORDER:
         i = tl.load(order + i)
@@ -36,38 +37,35 @@ def _rows(
     begin, end = tl.load(crow + row).to(tl.int64), tl.load(crow + row + 1).to(tl.int64)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < width
-    total = tl.zeros([COLUMNS], dtype=kind)
-    for start in range(begin, end, AT_ONCE):
-        entry = start + tl.arange(0, AT_ONCE)
-        there = entry < end
-        source = tl.load(col + entry, mask=there, other=0).to(tl.int64)
+    total = tl.zeros([COLUMNS], dtype=dtype)
+    for start in range(begin, end, ENTRIES):
+        entry = start + tl.arange(0, ENTRIES)
+        valid = entry < end
+        source = tl.load(col + entry, mask=valid, other=0).to(tl.int64)
         if HAS_SHIFT:
             source += tl.load(shift + i)
-        factor = tl.load(value + entry, mask=there, other=0.0).to(kind)
-        tile = tl.load(
-            dense + source[:, None] * width + columns[None, :],
-            mask=there[:, None] & inside[None, :],
-            other=0.0,
-        ).to(kind)
+        factor = tl.load(value + entry, mask=valid, other=0.0).to(dtype)
+        offset = source[:, None] * width + columns[None, :]
+        tile = tl.load(dense + offset, mask=valid[:, None] & inside[None, :], other=0.0).to(dtype)
         total += tl.sum(tile * factor[:, None], axis=0)
     if HAS_BASE:
-        total = alpha * total + tl.load(
-            base + i * base_stride + columns, mask=inside, other=0.0
-        ).to(kind)
+        added = tl.load(base + i * base_stride + columns, mask=inside, other=0.0).to(dtype)
+        total = alpha * total + added
     tl.store(out + i * width + columns, total, mask=inside)
 
 
 @triton.jit
-def _placed(
-    crow, col, value, dense, out, base, order, rows, shift, place, width,
+def _selected_columns(
+    crow, col, value, dense, out, base, order, rows, shift, position, width,
     HAS_BASE: tl.constexpr, HAS_ORDER: tl.constexpr, HAS_ROWS: tl.constexpr,
     HAS_SHIFT: tl.constexpr,
-    DOUBLE: tl.constexpr, AT_ONCE: tl.constexpr, COLUMNS: tl.constexpr,
+    DOUBLE: tl.constexpr, ENTRIES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """A few columns of the matrix: many stored values are looked at together, the few that count
-    are fetched one by one.
+    """Products with a few columns of the matrix.
+
+    Stored values are tested in blocks, and those in a selected column are multiplied one by one.
     """
-    kind = tl.float64 if DOUBLE else tl.float32
+    dtype = tl.float64 if DOUBLE else tl.float32
     i = tl.program_id(0)
     if HAS_ORDER:
         i = tl.load(order + i)
@@ -76,28 +74,29 @@ def _placed(
     begin, end = tl.load(crow + row).to(tl.int64), tl.load(crow + row + 1).to(tl.int64)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < width
-    total = tl.zeros([COLUMNS], dtype=kind)
+    total = tl.zeros([COLUMNS], dtype=dtype)
     if HAS_BASE:
-        total = tl.load(base + i * width + columns, mask=inside, other=0.0).to(kind)
-    for start in range(begin, end, AT_ONCE):
-        entry = start + tl.arange(0, AT_ONCE)
-        there = entry < end
-        source = tl.load(col + entry, mask=there, other=0).to(tl.int64)
+        total = tl.load(base + i * width + columns, mask=inside, other=0.0).to(dtype)
+    for start in range(begin, end, ENTRIES):
+        entry = start + tl.arange(0, ENTRIES)
+        valid = entry < end
+        source = tl.load(col + entry, mask=valid, other=0).to(tl.int64)
         if HAS_SHIFT:
             source += tl.load(shift + i)
-        source = tl.load(place + source, mask=there, other=-1)
-        hit = source >= 0
-        factor = tl.load(value + entry, mask=hit, other=0.0).to(kind)
-        rank = tl.cumsum(hit.to(tl.int32), axis=0)
-        for k in range(1, tl.sum(hit.to(tl.int32), axis=0) + 1):
-            this = hit & (rank == k)
-            at = tl.sum(tl.where(this, source, 0), axis=0).to(tl.int64)
-            times = tl.sum(tl.where(this, factor, 0.0), axis=0)
-            total += times * tl.load(dense + at * width + columns, mask=inside, other=0.0).to(kind)
+        source = tl.load(position + source, mask=valid, other=-1)
+        selected = source >= 0
+        factor = tl.load(value + entry, mask=selected, other=0.0).to(dtype)
+        rank = tl.cumsum(selected.to(tl.int32), axis=0)
+        for k in range(1, tl.sum(selected.to(tl.int32), axis=0) + 1):
+            kth = selected & (rank == k)
+            kth_source = tl.sum(tl.where(kth, source, 0), axis=0).to(tl.int64)
+            kth_factor = tl.sum(tl.where(kth, factor, 0.0), axis=0)
+            offset = kth_source * width + columns
+            total += kth_factor * tl.load(dense + offset, mask=inside, other=0.0).to(dtype)
     tl.store(out + i * width + columns, total, mask=inside)
 
 
-@on_its_device
+@on_tensor_device
 def spmm(
     crow: Tensor,
     col: Tensor,
@@ -110,10 +109,12 @@ def spmm(
     order: Tensor | None = None,
     rows: Tensor | None = None,
     shift: Tensor | None = None,
-    place: Tensor | None = None,
+    position: Tensor | None = None,
 ) -> Tensor:
-    """`base + alpha * A @ dense`, [num_rows, width], with A the matrix (crow, col, value) or what
-    is made of it.
+    """`base + alpha * A @ dense`, [num_rows, width].
+
+    A is the CSR matrix (crow, col, value), or the part of it that `rows`, `shift` and `position`
+    select.
 
     Args:
         crow: row pointers, [M + 1].
@@ -121,13 +122,13 @@ def spmm(
         value: values, [nnz].
         dense: [K, width].
         num_rows: rows of the result.
-        base: what is added, [num_rows, width], or (not with `place`) one row [width] for all.
-        alpha: factor of the product; used only with `base`, and not with `place`.
-        order: rows in the order in which they are started: long ones first keeps the GPU busy to
-            the end.
-        rows: take these rows of the matrix, [num_rows].
-        shift: what is added to the columns of each row of the result, [num_rows].
-        place: row of `dense` that stands for each column, [K']; columns with -1 are left out.
+        base: added matrix, [num_rows, width], or (not with `position`) one row [width] for all.
+        alpha: factor of the product; used only with `base`, and not with `position`.
+        order: the order in which rows are started: longest first keeps all of the GPU busy.
+        rows: the rows of the matrix that are used, [num_rows].
+        shift: number added to the column indices of each row of the result, [num_rows].
+        position: row of `dense` that each column is multiplied with, [K']; columns with -1 are
+            left out.
     """
     dense = dense.contiguous()
     width = dense.shape[1]
@@ -142,46 +143,37 @@ def spmm(
         "HAS_SHIFT": shift is not None,
     }
     flags["DOUBLE"] = dense.dtype == torch.float64
-    wide = triton.next_power_of_2(width)
-    if place is not None:
-        columns = min(wide, 512)
+    if position is not None:
+        columns = min(triton.next_power_of_2(width), 512)
         grid = (num_rows, triton.cdiv(width, columns))
-        tile = {"AT_ONCE": 128, "COLUMNS": columns, "num_warps": 1}
-        _placed[grid](
-            crow, col, value, dense, out, base, order, rows, shift, place, width, **flags, **tile
-        )
+        tile = {"ENTRIES": 128, "COLUMNS": columns, "num_warps": 1}
+        _selected_columns[grid](
+            crow, col, value, dense, out, base, order, rows, shift, position, width,
+            **flags, **tile,
+        )  # fmt: skip
         return out
-    columns, at_once = _tile(wide, dense, col.numel() / (crow.numel() - 1))
-    stride = width if base is not None and base.ndim == 2 else 0
-    tile = {"AT_ONCE": at_once, "COLUMNS": columns, "num_warps": 1}
-    _rows[(num_rows, triton.cdiv(width, columns))](
-        crow,
-        col,
-        value,
-        dense,
-        out,
-        base,
-        order,
-        rows,
-        shift,
-        alpha,
-        width,
-        stride,
-        **flags,
-        **tile,
-    )
+    columns, entries = _tile_size(dense, mean_row_length=col.numel() / (crow.numel() - 1))
+    base_stride = width if base is not None and base.ndim == 2 else 0
+    tile = {"ENTRIES": entries, "COLUMNS": columns, "num_warps": 1}
+    _all_columns[(num_rows, triton.cdiv(width, columns))](
+        crow, col, value, dense, out, base, order, rows, shift, alpha, width, base_stride,
+        **flags, **tile,
+    )  # fmt: skip
     return out
 
 
-def _tile(wide: int, dense: Tensor, length: float) -> tuple[int, int]:
-    """(columns of a program, stored values it fetches at once), as measured on an H200
-    (benchmarks/README.md).
+def _tile_size(dense: Tensor, *, mean_row_length: float) -> tuple[int, int]:
+    """(columns per program, stored values read at a time), as measured on an H200.
 
-    A dense factor that the cache cannot hold is walked through in narrow stripes, one after the
-    other, which it can; that pays where rows are long enough (`length` on average) to fetch many
-    values at once.
+    A dense factor larger than the L2 cache is processed in stripes of columns that fit into it,
+    one after the other, where rows are long enough to read many values at a time. The measurements
+    are in benchmarks/README.md.
     """
-    fits = dense.numel() * dense.element_size() <= _CACHE or length < 32
-    low = dense.element_size() == 2
-    columns = min(wide, (256 if fits else 128) if low else (128 if fits else 32))
-    return columns, max(4, min(32, (2048 if low else 1024) // columns))
+    bytes_per_value = dense.element_size()
+    in_cache = dense.numel() * bytes_per_value <= _CACHE_BYTES or mean_row_length < 32
+    if bytes_per_value == 2:
+        most_columns, tile_values = (256 if in_cache else 128), 2048
+    else:
+        most_columns, tile_values = (128 if in_cache else 32), 1024
+    columns = min(triton.next_power_of_2(dense.shape[1]), most_columns)
+    return columns, max(4, min(32, tile_values // columns))

@@ -1,0 +1,47 @@
+"""Starting a training run in a run folder, or resuming the one that it holds."""
+
+from __future__ import annotations
+
+from graphlatent.data.features import FeatureSpec
+from graphlatent.data.graph import GraphData
+from graphlatent.errors import RunFolderError
+from graphlatent.io.config_file import RunConfig
+from graphlatent.io.runfolder import RunFolder, versions
+from graphlatent.training.loop import Training
+
+
+def begin_or_resume(
+    run: RunFolder,
+    training: Training,
+    *,
+    config: RunConfig,
+    features: FeatureSpec,
+    graph: GraphData,
+) -> None:
+    """Write the first files of a new run, or restore the latest snapshot of an unfinished one.
+
+    Args:
+        run: the folder.
+        training: a run before its first step; changed in place where a snapshot is restored.
+        config: level, method and settings.
+        features: encoding of the features.
+        graph: the training graphs.
+
+    Raises:
+        RunFolderError: where the folder holds a run of other settings or input, or its snapshot
+            cannot be restored.
+    """
+    fingerprint = graph.fingerprint()
+    if not run.started or run.replace:
+        about = versions(training.settings, device=training.device, fingerprint=fingerprint)
+        run.begin(config, features=features.to_dict(), about=about)
+        return
+    run.check_same(config, fingerprint=fingerprint)
+    snapshot = run.load_snapshot()
+    try:
+        if snapshot is not None:
+            training.restore(snapshot)
+    except (RuntimeError, KeyError, ValueError) as error:
+        raise RunFolderError(
+            f"The checkpoint in {run.path} does not fit its settings. Start again with --overwrite."
+        ) from error
