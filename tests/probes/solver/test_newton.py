@@ -164,7 +164,8 @@ def test_squared_hinge_with_a_penalised_bias_is_scikit_learns(kind):
         assert_same_answers((with_ones(data.fresh) @ coef.T).argmax(1), theirs.predict(data.fresh))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# "many columns" is compared with scikit-learn above; L-BFGS takes long there
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "many columns"])
 def test_squared_hinge_with_a_free_bias_is_at_the_minimum(kind):
     data, sign = case(kind), against_rest(case(kind).y)[0]
     rows, signs = rows_of(data.x), signs_of(np.stack([sign] * 2))
