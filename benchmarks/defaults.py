@@ -1,9 +1,8 @@
 """What the defaults are worth on the paper's data sets, beside baselines and neighbouring settings.
 
-    python benchmarks/defaults.py --sets Photo,Computers --data ROOT --out
-    benchmarks/results/defaults.jsonl python benchmarks/defaults.py --sets MUTAG --data ROOT --out
-    ... --variants      # neighbouring settings too python benchmarks/defaults.py --page
-    benchmarks/results/defaults.jsonl           # writes docs/defaults.md's tables
+    python benchmarks/defaults.py --sets Photo,Computers --data ROOT [--out FILE]
+    python benchmarks/defaults.py --sets MUTAG --data ROOT --variants   # neighbouring settings too
+    python benchmarks/pages.py                                          # docs/defaults.md
 
 Every record names the settings, the scores of every split, the seed, the versions, the hardware and
 the date. Node sets: 20 random 10/10/80 splits; graph sets: 10 stratified folds, a quarter of the
@@ -128,35 +127,8 @@ def run(name: str, args: argparse.Namespace) -> None:
         )
 
 
-def page(path: Path) -> str:
-    """The records as two Markdown tables, test accuracy with the spread over splits."""
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    parts = []
-    for level in ("node", "graph"):
-        chosen = [r for r in records if r["level"] == level]
-        sets = list(dict.fromkeys(r["set"] for r in chosen))
-        names = list(dict.fromkeys(_name(r) for r in chosen))
-        cells = {(_name(r), r["set"]): f"{r['test']:.1f} ± {r['std']:.1f}" for r in chosen}
-        parts.append("| | " + " | ".join(sets) + " |\n|---|" + "---|" * len(sets))
-        parts += [
-            "| " + " | ".join([name, *(cells.get((name, s), "-") for s in sets)]) + " |"
-            for name in names
-        ]
-        parts.append("")
-    return "\n".join(parts)
-
-
-def _name(record: dict[str, Any]) -> str:
-    change = record.get("change") or {}
-    return (
-        ", ".join(f"`{k}={v}`" for k, v in change.items())
-        if record["row"] == "variant"
-        else str(record["row"])
-    )
-
-
 def main() -> None:
-    """Measure, or print the page of what was measured."""
+    """Measure, and append what was measured."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -165,11 +137,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/defaults.jsonl"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--variants", action="store_true")
-    parser.add_argument("--page", type=Path, default=None)
     args = parser.parse_args()
-    if args.page:
-        print(page(args.page))
-        return
     args.out.parent.mkdir(parents=True, exist_ok=True)
     for name in args.sets.split(","):
         run(name, args)

@@ -1,18 +1,23 @@
-"""Write the tables of README.md, benchmarks/README.md and docs/evidence.md from the records in
-benchmarks/results/.
+"""Fill the generated blocks of every page: tables of the paper from results/, speed and other
+measurements from benchmarks/results/.
 
-    python benchmarks/pages.py
+    python benchmarks/pages.py [--check]
 
-Tables stand between `<!-- name -->` and `<!-- end -->`; a test holds them equal to the records.
+A block stands between `<!-- name -->` and `<!-- end -->`. A new kind of block is a function here
+and an entry in MAKERS. A test holds all pages equal to the records.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import statistics
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from graphlatent.bench.pages import BlockMaker, fill_pages, table_maker
+from graphlatent.io.atomic import write_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -203,29 +208,67 @@ def gibibytes(count: float) -> str:
     return f"{count / 2**30:.2f}"
 
 
-TABLES = {
-    "speed": short_table,
-    "steps": full_table,
-    "profiles": profile_table,
-    "forms": forms_table,
-    "precisions": precision_table,
-    "memory": memory_line,
-    "probes": probes_table,
-    "collapse": collapse_table,
+def defaults_tables() -> str:
+    """The defaults beside their neighbours, test accuracy with the spread over splits."""
+    lines = (RESULTS / "defaults.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    tables = []
+    for level in ("node", "graph"):
+        chosen = [r for r in records if r["level"] == level]
+        sets = list(dict.fromkeys(r["set"] for r in chosen))
+        cells = {(row_name(r), r["set"]): f"{r['test']:.1f} ± {r['std']:.1f}" for r in chosen}
+        names = list(dict.fromkeys(name for name, _ in cells))
+        table = ["| | " + " | ".join(sets) + " |", "|---|" + "---|" * len(sets)]
+        table += [
+            "| " + " | ".join([name, *(cells.get((name, s), "-") for s in sets)]) + " |"
+            for name in names
+        ]
+        tables.append("\n".join(table))
+    return "\n\n".join(tables)
+
+
+def row_name(record: dict[str, Any]) -> str:
+    """The row of a record of the defaults; of a variant the settings that it changes."""
+    if record["row"] != "variant":
+        return str(record["row"])
+    return ", ".join(f"`{name}={value}`" for name, value in (record.get("change") or {}).items())
+
+
+def without_arguments(make: Callable[[], str]) -> BlockMaker:
+    """A block that takes no arguments."""
+    return lambda arguments: make()
+
+
+MAKERS: Mapping[str, BlockMaker] = {
+    "table": table_maker(ROOT / "results"),
+    "speed": without_arguments(short_table),
+    "steps": without_arguments(full_table),
+    "profiles": without_arguments(profile_table),
+    "forms": without_arguments(forms_table),
+    "precisions": without_arguments(precision_table),
+    "memory": without_arguments(memory_line),
+    "probes": without_arguments(probes_table),
+    "collapse": without_arguments(collapse_table),
+    "defaults": without_arguments(defaults_tables),
 }
-PAGES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md", ROOT / "docs" / "evidence.md")
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+)
 
 
-def filled(text: str) -> str:
-    """The page with its tables written anew."""
-    for name, table in TABLES.items():
-        made = f"<!-- {name} -->\n{table()}\n<!-- end -->"
-        text = re.sub(
-            rf"<!-- {name} -->.*?<!-- end -->", lambda _, made=made: made, text, flags=re.DOTALL
-        )
-    return text
+def outdated_pages() -> dict[Path, str]:
+    """The pages that differ from the records, as they should be."""
+    texts = fill_pages(PAGES, MAKERS)
+    return {page: new for page, (old, new) in texts.items() if old != new}
 
 
 if __name__ == "__main__":
-    for page in PAGES:
-        page.write_text(filled(page.read_text()))
+    outdated = outdated_pages()
+    for page, text in outdated.items():
+        if "--check" not in sys.argv:
+            write_text(page, text)
+        print(page.relative_to(ROOT))
+    if outdated and "--check" in sys.argv:
+        sys.exit(1)

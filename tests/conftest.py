@@ -18,6 +18,7 @@ NPZ_FILES = {
     "Photo": "amazon_electronics_photo.npz",
     "CS": "ms_academic_cs.npz",
     "Physics": "ms_academic_phy.npz",
+    "PPI-small": "ppi_small.npz",
 }
 
 
@@ -28,7 +29,7 @@ def _has(root: Path, name: str) -> bool:
 @pytest.fixture(scope="session")
 def data_root(tmp_path_factory):
     """A function: names of real data sets -> a root folder that holds them; skips the test where
-    they are not at hand.
+    they are not available.
 
     They are looked for under the environment variable GRAPHLATENT_DATA, else unpacked by
     ../shared/data/unpack.
@@ -51,7 +52,7 @@ def data_root(tmp_path_factory):
                 [str(unpack), str(unpacked), *missing], capture_output=True, text=True, check=False
             )
             if done.returncode:
-                pytest.skip(f"{', '.join(missing)}: not at hand ({done.stderr.strip()})")
+                pytest.skip(f"{', '.join(missing)}: not available ({done.stderr.strip()})")
         return unpacked
 
     return root_with

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from graphlatent.bench.formats import Table
-from graphlatent.bench.ledger import Record, read_ledger, write_record
+from graphlatent.bench.ledger import (
+    Record,
+    RecordKey,
+    append_record,
+    ledger_file,
+    read_ledger,
+    read_record,
+)
+from graphlatent.bench.runner import Event
 from graphlatent.bench.tables import make_table
 from graphlatent.probes.results import Choice, ProbeResult
 
@@ -23,7 +31,7 @@ def probe_result(
     selection: str = "On validation.",
     metric: str = "accuracy",
 ) -> ProbeResult:
-    choices = tuple(Choice("epoch 1", {"strength": 1.0}, 0.5) for _ in scores)
+    choices = tuple(Choice("epoch 1", {"l2": 1.0}, 0.5) for _ in scores)
     return ProbeResult(tuple(scores), choices, selection, metric, {}, splits)
 
 
@@ -56,7 +64,7 @@ def measure(
                 training or {},
             )
         )
-        write_record(root, made[-1])
+        append_record(root, made[-1])
     return made
 
 
@@ -72,3 +80,24 @@ def text(made: Table, line: str, column: str, block: int = 0) -> str:
 def note(made: Table, start: str) -> str:
     (found,) = [each for each in made.notes if each.startswith(start)]
     return found
+
+
+def states(events: Iterable[Event]) -> list[tuple[str, str, int, str]]:
+    return [(event.cell, event.row, event.seed, event.state) for event in events]
+
+
+def results(records: Iterable[Record]) -> dict[RecordKey, Mapping[str, ProbeResult]]:
+    return {record.key: record.results for record in records}
+
+
+def drop(root: Path, cell: str, row: str, seed: int) -> None:
+    """Delete the record of a row."""
+    path = ledger_file(root, cell)
+    lines = path.read_text().splitlines(keepends=True)
+    kept = [
+        line
+        for number, line in enumerate(lines, start=1)
+        if read_record(line, path=path, number=number).key != (cell, row, seed)
+    ]
+    assert len(kept) == len(lines) - 1
+    path.write_text("".join(kept))

@@ -31,6 +31,11 @@ def tiny(name: str, **changes: Any) -> Recipe:
     return dataclasses.replace(recipe, **{**values, **changes})
 
 
+def quick(cell: str, *rows: str, **changes: Any) -> Recipe:
+    """A tiny recipe with some rows only."""
+    return dataclasses.replace(tiny(cell), rows=rows or ("raw", "random"), **changes)
+
+
 def communities(num_nodes: int, *, seed: int = 0) -> GraphData:
     """Three communities, half visible in six features, many of them 0."""
     graph = latent_graph(
@@ -39,7 +44,7 @@ def communities(num_nodes: int, *, seed: int = 0) -> GraphData:
     return graph.with_features(graph.x.clamp(min=0))
 
 
-def write_photo(root: Path, *, num_nodes: int = 90) -> None:
+def write_photo(root: Path, *, num_nodes: int = 60) -> None:
     """In the place of Photo: communities."""
     graph, raw = communities(num_nodes), root / "Photo" / "raw"
     raw.mkdir(parents=True)
@@ -52,7 +57,7 @@ def write_photo(root: Path, *, num_nodes: int = 90) -> None:
     np.savez(raw / "amazon_electronics_photo.npz", labels=graph.y, **parts)
 
 
-def write_mutag(root: Path, *, num_graphs: int = 40) -> None:
+def write_mutag(root: Path, *, num_graphs: int = 24) -> None:
     """In the place of MUTAG: random graphs, the dense ones of one class and the thin ones of the
     other, with some in between.
     """
@@ -81,7 +86,7 @@ def write_mutag(root: Path, *, num_graphs: int = 40) -> None:
         (raw / f"MUTAG_{name}.txt").write_text("\n".join(map(str, lines)) + "\n")
 
 
-def write_flickr(root: Path, *, num_nodes: int = 80) -> GraphData:
+def write_flickr(root: Path, *, num_nodes: int = 48) -> GraphData:
     """In the place of Flickr: communities; of every four nodes two train, one chooses and one
     tests. Returns what was written.
     """
@@ -109,12 +114,12 @@ PPI_SIZES = {"train": [12, 9], "valid": [10], "test": [8, 11]}
 
 
 def write_ppi(root: Path) -> None:
-    """In the place of PPI: paths, of which every node carries some of 121 labels that its features
+    """In the place of PPI: paths, of which every node carries some of 7 labels that its features
     half tell.
     """
     raw, rng = root / "PPI" / "raw", np.random.default_rng(0)
     raw.mkdir(parents=True)
-    tell = rng.normal(size=(50, 121))
+    tell = rng.normal(size=(50, 7))
     for part, sizes in PPI_SIZES.items():
         starts, total = np.cumsum([0, *sizes]), sum(sizes)
         links = [
@@ -130,9 +135,29 @@ def write_ppi(root: Path) -> None:
         np.save(raw / f"{part}_feats.npy", x)
         np.save(
             raw / f"{part}_labels.npy",
-            (x @ tell + 3 * rng.normal(size=(total, 121)) > 4).astype(np.int64),
+            (x @ tell + 3 * rng.normal(size=(total, 7)) > 4).astype(np.int64),
         )
         np.save(raw / f"{part}_graph_id.npy", np.repeat(np.arange(len(sizes)) + 1, sizes))
+
+
+def write_ppi_small(root: Path, *, num_nodes: int = 48) -> None:
+    """In the place of PPI-small: three communities, each of one part, with some of 5 labels that
+    the features half tell.
+    """
+    raw, rng = root / "PPI-small" / "raw", np.random.default_rng(1)
+    raw.mkdir(parents=True)
+    split = np.arange(num_nodes) % 6 // 3 * (1 + np.arange(num_nodes) % 2)
+    pairs = [(i, j) for i in range(num_nodes) for j in range(i) if split[i] == split[j]]
+    edges = np.array([pair for pair in pairs if rng.random() < 0.1] + [(0, 0)]).T
+    x = rng.integers(0, 2, size=(num_nodes, 6))
+    y = x @ rng.normal(size=(6, 5)) + rng.normal(size=(num_nodes, 5)) > 0.5
+    np.savez(
+        raw / "ppi_small.npz",
+        edges=edges.astype(np.int32),
+        split=split.astype(np.int8),
+        x=x.astype(np.uint8),
+        y=y.astype(np.uint8),
+    )
 
 
 def _adjacency(graph: GraphData) -> sp.csr_matrix:

@@ -17,6 +17,7 @@ import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import UnionType
 from typing import (
     Annotated,
@@ -178,10 +179,17 @@ class GraphSettings(Settings):
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
-def field_hints(cls: type[Settings]) -> dict[str, Any]:
+def field_hints(cls: type[Settings]) -> Mapping[str, Any]:
     """The annotated type of each setting of `cls`, in order."""
+    hashable: Any = cls
+    return _field_hints(hashable)
+
+
+@cache
+def _field_hints(cls: type[Any]) -> Mapping[str, Any]:
+    # Evaluating annotations takes a millisecond, and every check of settings needs them
     hints = get_type_hints(cls, include_extras=True)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+    return types.MappingProxyType({f.name: hints[f.name] for f in dataclasses.fields(cls)})
 
 
 def describe(cls: type[Settings]) -> list[tuple[str, str, object, str]]:

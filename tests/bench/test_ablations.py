@@ -21,7 +21,7 @@ class TestAblations:
         made = table(tmp_path, "9", absent=["RDT-M5K"])
         assert text(made, "MSE-Embed", "NCI1") == "79.9 published / 80.0 ± 7.1"
         assert text(made, "CE-Output", "NCI1") == "79.9 published / not measured"
-        assert text(made, "CE-Output", "RDT-M5K") == "55.7 published / data not at hand"
+        assert text(made, "CE-Output", "RDT-M5K") == "55.7 published / data not available"
         assert made.blocks[0].columns == GRAPH_SETS
         assert [line.label for line in made.blocks[0].lines] == [
             *UNTRAINED,
@@ -61,7 +61,7 @@ class TestAblations:
         )
         assert (text(nine, UNTRAINED[2], "NCI1"), text(nine, UNTRAINED[2], "RDT-M5K")) == (
             "70.0 ± 7.1",
-            "data not at hand",
+            "data not available",
         )
         assert text(nine, UNTRAINED[0], "NCI1") == "not measured"
         assert nine.notes[-1].startswith("4 records")
@@ -103,9 +103,9 @@ class TestAblations:
         )
         made = table(tmp_path, "3", absent=["Reddit"])
         assert text(made, "100 nodes", "Flickr") == "6.07, 1389 MB published / 6.0 ± 1.0, 712 MB"
-        assert text(made, "all nodes", "Reddit") == "95.22, 16933 MB published / data not at hand"
+        assert text(made, "all nodes", "Reddit") == "95.22, 16933 MB published / data not available"
         assert text(made, "all nodes", "Physics") == "90.0"
-        assert text(made, "all nodes", "Reddit-shape") == "not measured"  # made up: always at hand
+        assert text(made, "all nodes", "Reddit-shape") == "not measured"  # synthetic
         assert "its scores say nothing about Reddit" in note(made, "Reddit-shape: ")
         (found,) = [r for r in rows(made) if (r["line"], r["column"]) == ("100 nodes", "Flickr")]
         assert (found["memory_mb"], found["published_memory_mb"], found["published"]) == (

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from graphlatent.bench.differences import (
-    Source,
+    CellRow,
     by_seed,
     compare,
     difference,
     for_every_seed,
-    sources,
+    parse_cell_rows,
     summary_of,
 )
-from graphlatent.bench.ledger import Record, read_ledger, write_record
+from graphlatent.bench.ledger import Record, append_record, read_ledger
 from graphlatent.errors import ConfigError, InputError
 from ledgers import measure, probe_result
 
-PAPER, RANDOM = Source("table1/MUTAG", "paper"), Source("table1/MUTAG", "random")
+PAPER, RANDOM = CellRow("table1/MUTAG", "paper"), CellRow("table1/MUTAG", "random")
 FIRST, SECOND = [[0.8, 0.9], [0.7, 0.8]], [[0.7, 0.7], [0.7, 0.6]]
 NAME = "linear/validation"
 shares = st.integers(0, 1000).map(lambda right: right / 1000)  # of 1000 rows
@@ -129,14 +129,14 @@ class TestForEverySeed:
     def test_in_a_comparison(self, tmp_path):
         one = {"splits": "of all seeds"}
         for seed, scores in enumerate(FIRST):
-            write_record(
+            append_record(
                 tmp_path,
                 Record("table2/CS", "paper", seed, {NAME: probe_result(scores, **one)}, {}),
             )
-        write_record(
+        append_record(
             tmp_path, Record("table2/CS", "raw", 0, {NAME: probe_result([0.5, 0.6], **one)}, {})
         )
-        found = compared(tmp_path, Source("table2/CS", "paper"), Source("table2/CS", "raw"))
+        found = compared(tmp_path, CellRow("table2/CS", "paper"), CellRow("table2/CS", "raw"))
         assert found.seeds == (0, 1) and found.only_one == ()
         assert found.second_means == pytest.approx(
             (0.55, 0.55)
@@ -166,8 +166,8 @@ class TestCompare:
     def test_an_interval_that_excludes_0_says_which_is_higher(self, two):
         measure(two, "table1/MUTAG", "raw", {NAME: [[0.2, 0.3], [0.1, 0.2]]})
         for first, second in (
-            (PAPER, Source("table1/MUTAG", "raw")),
-            (Source("table1/MUTAG", "raw"), PAPER),
+            (PAPER, CellRow("table1/MUTAG", "raw")),
+            (CellRow("table1/MUTAG", "raw"), PAPER),
         ):
             found = compared(two, first, second)
             assert found.excludes_zero
@@ -192,8 +192,8 @@ class TestCompare:
 
     def test_cells_of_the_same_data_set(self, tmp_path):
         first, second = (
-            Source("table9/MUTAG-ce-embed", "paper"),
-            Source("table9/MUTAG-mse-embed", "paper"),
+            CellRow("table9/MUTAG-ce-embed", "paper"),
+            CellRow("table9/MUTAG-mse-embed", "paper"),
         )
         measure(tmp_path, first.cell, "paper", {NAME: FIRST}, seeds=[4, 5])
         measure(tmp_path, second.cell, "paper", {NAME: [*SECOND, [0.1, 0.1]]}, seeds=[4, 5, 6])
@@ -208,7 +208,7 @@ class TestCompare:
         for cell, scores in (("wide", FIRST), ("narrow", SECOND)):
             measure(tmp_path, cell, "paper", {NAME: scores})
         assert compared(
-            tmp_path, Source("wide", "paper"), Source("narrow", "paper")
+            tmp_path, CellRow("wide", "paper"), CellRow("narrow", "paper")
         ).difference.mean == pytest.approx(0.125)
 
 
@@ -221,12 +221,12 @@ class TestFailures:
             "'linear/validation' of table1/NCI1:paper was not measured. Measured of table1/NCI1:"
             " nothing."
         ):
-            compared(two, Source("table1/NCI1", "paper"), Source("table1/NCI1", "raw"))
+            compared(two, CellRow("table1/NCI1", "paper"), CellRow("table1/NCI1", "raw"))
 
     def test_an_unknown_cell(self, two):
         own = "A recipe of your own is a file, such as own.toml (in Python: read_recipe)."
         with fails(f"There is no recipe 'table1/MUTAGG'. Did you mean 'table1/MUTAG'? {own}"):
-            compared(two, Source("table1/MUTAGG", "paper"))
+            compared(two, CellRow("table1/MUTAGG", "paper"))
 
     def test_other_data(self, two):
         measure(two, "table1/NCI1", "paper", {NAME: FIRST})
@@ -235,7 +235,7 @@ class TestFailures:
             " comparison needs the same data set."
         )
         with fails(message):
-            compared(two, Source("table1/NCI1", "paper"), PAPER)
+            compared(two, CellRow("table1/NCI1", "paper"), PAPER)
 
     def test_no_seed_in_common(self, two):
         measure(two, "table1/MUTAG", "raw", {NAME: FIRST}, seeds=[7, 8])
@@ -243,7 +243,7 @@ class TestFailures:
             "table1/MUTAG:paper and table1/MUTAG:raw have no seed in common: 0, 1 and 7, 8. Run"
             " both with the same seeds."
         ):
-            compared(two, PAPER, Source("table1/MUTAG", "raw"))
+            compared(two, PAPER, CellRow("table1/MUTAG", "raw"))
 
     def test_other_splits(self, two):
         measure(two, "table1/MUTAG", "raw", {NAME: FIRST}, splits="others")
@@ -251,7 +251,7 @@ class TestFailures:
             "A paired difference needs both results on the same rows, splits and seeds. Probe them"
             " again, alike."
         ):
-            compared(two, PAPER, Source("table1/MUTAG", "raw"))
+            compared(two, PAPER, CellRow("table1/MUTAG", "raw"))
 
     def test_other_metrics(self, two):
         measure(two, "table1/MUTAG", "raw", {NAME: FIRST}, metric="micro-F1")
@@ -259,13 +259,13 @@ class TestFailures:
             "table1/MUTAG:paper and table1/MUTAG:raw are scored by different metrics, accuracy and"
             " micro-F1: they cannot be compared."
         ):
-            compared(two, PAPER, Source("table1/MUTAG", "raw"))
+            compared(two, PAPER, CellRow("table1/MUTAG", "raw"))
 
 
-class TestSources:
+class TestParsing:
     def test_both_forms(self):
-        assert sources(["table1/MUTAG", "paper", "random"]) == (PAPER, RANDOM)
-        assert sources(["table1/MUTAG:paper", "a:b"]) == (PAPER, Source("a", "b"))
+        assert parse_cell_rows(["table1/MUTAG", "paper", "random"]) == (PAPER, RANDOM)
+        assert parse_cell_rows(["table1/MUTAG:paper", "a:b"]) == (PAPER, CellRow("a", "b"))
 
     @pytest.mark.parametrize(
         "tokens",
@@ -288,7 +288,7 @@ class TestSources:
             f" '{' '.join(tokens)}'."
         )
         with fails(message):
-            sources(tokens)
+            parse_cell_rows(tokens)
 
 
 def test_results_by_seed_are_of_that_cell_and_row_alone(two):

@@ -1,3 +1,5 @@
+"""Records: what is written is read, the last of a row and seed counts, damage is named."""
+
 from __future__ import annotations
 
 import json
@@ -8,36 +10,37 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from graphlatent.bench.differences import by_seed
+from graphlatent.bench.fingerprint import define
 from graphlatent.bench.ledger import (
     Record,
+    append_record,
+    compact,
+    ledger_file,
     read_ledger,
-    read_record,
-    record_path,
     results_of,
-    surroundings,
-    write_record,
 )
+from graphlatent.bench.loading import load_recipe
+from graphlatent.bench.rows import find_row
 from graphlatent.cli.app import app
 from graphlatent.errors import InputError
 from graphlatent.probes.results import Choice, ProbeResult
 
+CELL = "table1/MUTAG"
+
 
 def result(*scores: float, val_score: float = 0.5, splits: str = "s") -> ProbeResult:
     choices = tuple(
-        Choice("epoch 1", {"strength": 0.1, "preprocessing": "none"}, val_score) for _ in scores
+        Choice("epoch 1", {"l2": 0.1, "preprocessing": "none"}, val_score) for _ in scores
     )
     return ProbeResult(scores, choices, "On validation.", "accuracy", {"micro-F1": scores}, splits)
 
 
-def record(
-    cell: str = "table1/MUTAG", row: str = "paper", seed: int = 0, **results: ProbeResult
-) -> Record:
+def record(cell: str = CELL, row: str = "paper", seed: int = 0, **results: ProbeResult) -> Record:
     return Record(
         cell,
         row,
@@ -49,28 +52,26 @@ def record(
 
 
 def write(root: Path, **changed: Any) -> Path:
-    """A record's file with some of its values changed by hand."""
-    path = write_record(root, record())
+    """A file of one record with some of its values changed by hand."""
+    path = append_record(root, record())
     values = json.loads(path.read_text())
-    path.write_text(json.dumps({**values, **changed}))
+    path.write_text(json.dumps({**values, **changed}) + "\n")
     return path
 
 
 class TestWriteAndRead:
-    def test_the_file_by_hand(self, tmp_path):
-        path = write_record(tmp_path, record(seed=3))
-        assert (
-            path
-            == tmp_path / "table1" / "MUTAG" / "paper-3.json"
-            == record_path(tmp_path, "table1/MUTAG", "paper", 3)
-        )
+    def test_the_line_by_hand(self, tmp_path):
+        path = append_record(tmp_path, record(seed=3))
+        assert path == tmp_path / "table1.jsonl" == ledger_file(tmp_path, CELL)
+        assert ledger_file(tmp_path, "wide") == tmp_path / "own.jsonl"
         choice = {
             "candidate": "epoch 1",
-            "settings": {"strength": 0.1, "preprocessing": "none"},
+            "settings": {"l2": 0.1, "preprocessing": "none"},
             "val_score": 0.5,
         }
-        assert json.loads(path.read_text()) == {
-            "cell": "table1/MUTAG",
+        (line,) = path.read_text().splitlines()
+        assert json.loads(line) == {
+            "cell": CELL,
             "row": "paper",
             "seed": 3,
             "results": {
@@ -85,123 +86,154 @@ class TestWriteAndRead:
             },
             "about": {"command": "c"},
             "training": {"epochs": 3},
+            "definition": {},
         }
 
     @given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.floats(0, 1), st.integers(0, 99))
     def test_what_was_written_is_read(self, tmp_path_factory, scores, val_score, seed):
         root = tmp_path_factory.mktemp("ledger")
-        written = replace(record(seed=seed), results={"a/b": result(*scores, val_score=val_score)})
-        assert read_record(write_record(root, written)) == written
+        written = replace(
+            record(seed=seed),
+            results={"a/b": result(*scores, val_score=val_score)},
+            definition=define(load_recipe(CELL), find_row("paper")),
+        )
+        append_record(root, written)
+        assert read_ledger(root) == [written]
 
     def test_nothing_to_choose_is_null_in_the_file_and_nan_in_the_record(self, tmp_path):
-        path = write_record(tmp_path, record(fixed=result(1.0, val_score=math.nan)))
+        path = append_record(tmp_path, record(fixed=result(1.0, val_score=math.nan)))
         assert json.loads(path.read_text())["results"]["fixed"]["choices"][0]["val_score"] is None
-        back = read_record(path).results["fixed"]
-        assert math.isnan(back.choices[0].val_score) and back.scores == (1.0,)
+        (back,) = read_ledger(tmp_path)
+        assert math.isnan(back.results["fixed"].choices[0].val_score)
+        assert back.results["fixed"].scores == (1.0,)
 
 
 class TestReadLedger:
     def test_by_cell_row_and_seed(self, tmp_path):
         keys = [("b", "raw", 10), ("a/x", "raw", 2), ("a/x", "paper", 10), ("a/x", "paper", 9)]
         for key in keys:
-            write_record(tmp_path, record(*key))
-        (tmp_path / "absent.json").write_text("{}")  # no record, and no name of one
-        assert [(r.cell, r.row, r.seed) for r in read_ledger(tmp_path)] == sorted(keys)
-        assert [(r.cell, r.row, r.seed) for r in read_ledger(tmp_path, ["b", "b"])] == [
-            ("b", "raw", 10)
-        ]
+            append_record(tmp_path, record(*key))
+        (tmp_path / "absent.json").write_text("{}")  # no records
+        assert [r.key for r in read_ledger(tmp_path)] == sorted(keys)
+        assert [r.key for r in read_ledger(tmp_path, ["b", "b", "c"])] == [("b", "raw", 10)]
 
     def test_nothing_measured(self, tmp_path):
         assert (
             read_ledger(tmp_path)
             == read_ledger(tmp_path / "no folder")
-            == read_ledger(tmp_path, ["table1/MUTAG"])
+            == read_ledger(tmp_path, [CELL])
             == []
         )
+
+    def test_the_last_line_of_a_row_and_seed_counts(self, tmp_path):
+        for score in (0.1, 0.2, 0.3):
+            append_record(tmp_path, record(fixed=result(score)))
+            append_record(tmp_path, record(seed=1, fixed=result(score + 0.1)))
+        assert [r.results["fixed"].scores for r in read_ledger(tmp_path)] == [(0.3,), (0.4,)]
 
     def test_results_of_one_row_in_the_order_of_seeds(self, tmp_path):
         for seed, score in ((2, 0.2), (1, 0.1)):
-            write_record(tmp_path, record(seed=seed, fixed=result(score)))
-        write_record(tmp_path, record(row="raw", fixed=result(0.9)))
-        found = results_of(read_ledger(tmp_path), cell="table1/MUTAG", row="paper", result="fixed")
+            append_record(tmp_path, record(seed=seed, fixed=result(score)))
+        append_record(tmp_path, record(row="raw", fixed=result(0.9)))
+        records = read_ledger(tmp_path)
+        found = results_of(records, cell=CELL, row="paper", result="fixed")
         assert [each.scores for each in found] == [(0.1,), (0.2,)]
-        assert (
-            results_of(read_ledger(tmp_path), cell="table1/MUTAG", row="paper", result="rbf/test")
-            == []
-        )
+        assert results_of(records, cell=CELL, row="paper", result="rbf/test") == []
 
-    def test_a_copy_is_not_counted_twice(self, tmp_path):
-        path = write_record(tmp_path, record())
-        copy = path.with_name("paper-1.json")
-        copy.write_text(path.read_text())
-        message = f"{copy} holds the record that belongs into {path}. Delete it, or move it there."
+    def test_a_record_in_the_file_of_another_table(self, tmp_path):
+        path = append_record(tmp_path, record())
+        other = tmp_path / "table2.jsonl"
+        path.rename(other)
+        message = (
+            f"Line 1 of {other} holds a record of {CELL}, which belongs into {path}. Delete the"
+            " line, or move it there."
+        )
         with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
             read_ledger(tmp_path)
+
+
+class TestCompact:
+    def test_replaced_lines_go_and_the_rest_is_sorted(self, tmp_path):
+        for seed, score in ((1, 0.1), (0, 0.2), (1, 0.3)):
+            append_record(tmp_path, record(seed=seed, fixed=result(score)))
+        append_record(tmp_path, record("wide"))
+        before = read_ledger(tmp_path)
+        assert compact(tmp_path) == {tmp_path / "own.jsonl": 0, tmp_path / "table1.jsonl": 1}
+        lines = (tmp_path / "table1.jsonl").read_text().splitlines()
+        assert [json.loads(line)["seed"] for line in lines] == [0, 1]
+        assert read_ledger(tmp_path) == before
+        assert compact(tmp_path) == {tmp_path / "own.jsonl": 0, tmp_path / "table1.jsonl": 0}
+
+    def test_a_damaged_file_is_left_as_it_is(self, tmp_path):
+        path = append_record(tmp_path, record())
+        path.write_text(path.read_text() + "{}\n")
+        before = path.read_bytes()
+        with pytest.raises(InputError, match=r"^Line 2 of .* is not a record of the ledger"):
+            compact(tmp_path)
+        assert path.read_bytes() == before
 
 
 class TestDamage:
     @pytest.mark.parametrize(
         "text",
-        [
-            "",
-            "{",
-            "[]",
-            "null",
-            "3",
-            '"record"',
-            "{}",
-            '{"results": []}',
-            '{"results": {"a": 3}}',
-            "\x00",
-        ],
+        ["", "{", "[]", "null", "3", '"record"', "{}", '{"results": []}', '{"results": {"a": 3}}'],
     )
     def test_no_record(self, tmp_path, text):
-        path = tmp_path / "paper-0.json"
-        path.write_text(text)
+        path = append_record(tmp_path, record())
+        path.write_text(path.read_text() + text + "\n")
         pattern = (
-            rf"^{re.escape(str(path))} is not a record of the ledger \(\w+: .*\)\. Delete it and"
-            r" run its cell again\.$"
+            rf"^Line 2 of {re.escape(str(path))} is not a record of the ledger \(\w+: .*\)\."
+            r" Delete the line and run its cell again\.$"
         )
         with pytest.raises(InputError, match=pattern):
-            read_record(path)
+            read_ledger(tmp_path)
 
-    def test_every_truncation(self, tmp_path):
-        path = write_record(tmp_path, record())
-        whole = path.read_bytes().rstrip()
-        for length in range(0, len(whole), 7):
-            path.write_bytes(whole[:length])
-            with pytest.raises(
-                InputError, match=r"is not a record of the ledger \(JSONDecodeError: "
-            ):
-                read_record(path)
+    def test_a_line_that_was_cut(self, tmp_path):
+        """In the middle of a file it is damage; at its end, what a killed process left."""
+        path = append_record(tmp_path, record())
+        whole = path.read_bytes()
+        for length in range(1, len(whole) - 1, 37):
+            path.write_bytes(whole[:length] + b"\n" + whole)
+            with pytest.raises(InputError, match=r"^Line 1 of .* \(JSONDecodeError: "):
+                read_ledger(tmp_path)
+            path.write_bytes(whole + whole[:length])
+            assert read_ledger(tmp_path) == [record()]
 
     def test_no_text(self, tmp_path):
-        path = write_record(tmp_path, record())
+        path = append_record(tmp_path, record())
         path.write_bytes(b"\xff" + path.read_bytes())
         with pytest.raises(
-            InputError, match=r"is not a record of the ledger \(UnicodeDecodeError: "
+            InputError, match=f"^Cannot read the records in {re.escape(str(path))}: 'utf-8' codec"
         ):
-            read_record(path)
+            read_ledger(tmp_path)
 
     @pytest.mark.parametrize(
         "scores", [[], "0.5", [None], ["0.5"], [1.5], [-0.1], [True], [float("nan")], [0.5, 50.0]]
     )
     def test_scores_that_are_none(self, tmp_path, scores):
         values = {**result(0.5).to_dict(), "scores": scores}
-        path = write(tmp_path, results={"linear/fixed": values})
+        write(tmp_path, results={"linear/fixed": values})
         why = re.escape(
             f"ValueError: scores must be one or more numbers from 0 to 1, got {list(scores)}"
         )
         with pytest.raises(InputError, match=rf"is not a record of the ledger \({why}\)"):
-            read_record(path)
+            read_ledger(tmp_path)
 
     @pytest.mark.parametrize(
         "changed",
-        [{"about": 3}, {"training": "long"}, {"results": None}, {"seed": True}, {"seed": 1.5}],
+        [
+            {"about": 3},
+            {"training": "long"},
+            {"definition": 1},
+            {"results": None},
+            {"seed": True},
+            {"seed": 1.5},
+        ],
     )
     def test_a_value_of_another_type(self, tmp_path, changed):
+        write(tmp_path, **changed)
         with pytest.raises(InputError, match="is not a record of the ledger"):
-            read_record(write(tmp_path, **changed))
+            read_ledger(tmp_path)
 
     @pytest.mark.parametrize(
         ("changed", "why"),
@@ -235,8 +267,8 @@ class TestDamage:
     def test_words_and_numbers_that_are_none(self, tmp_path, changed, why):
         path = write(tmp_path, **changed)
         message = (
-            f"{path} is not a record of the ledger (ValueError: {why}). Delete it and run its cell"
-            " again."
+            f"Line 1 of {path} is not a record of the ledger (ValueError: {why}). Delete the line"
+            " and run its cell again."
         )
         with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
             read_ledger(tmp_path)
@@ -246,73 +278,52 @@ class TestDamage:
         assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
 
     def test_nested_thousands_deep(self, tmp_path):
-        path = tmp_path / "paper-0.json"
-        path.write_text("[" * 100_000)
+        (tmp_path / "table1.jsonl").write_text("[" * 100_000 + "\n")
         with pytest.raises(InputError, match=r"is not a record of the ledger \(RecursionError: "):
-            read_record(path)
+            read_ledger(tmp_path)
 
 
-class TestRecipes:
-    MESSAGE = (
-        "The seeds of table1/MUTAG, row 'paper', were measured with different recipes, so they"
-        " cannot be averaged: seeds 0, 2 with recipe abc; 1 with recipe def. Run the cell again"
-        " with all of these seeds: what was measured with another recipe is then measured anew."
-    )
+class TestDefinitions:
+    """Seeds of a row are gathered where they were measured with the same settings."""
 
-    def ledger(self, root: Path, *recipes: str | None) -> list[Record]:
-        for seed, recipe in enumerate(recipes):
-            write_record(
-                root, replace(record(seed=seed), about={} if recipe is None else {"recipe": recipe})
-            )
+    def ledger(self, root: Path, *alphas: float | None) -> list[Record]:
+        whole = define(load_recipe(CELL), find_row("paper"))
+        for seed, alpha in enumerate(alphas):
+            settings = {**whole["settings"], "alpha": alpha}
+            definition = {} if alpha is None else {**whole, "settings": settings}
+            append_record(root, replace(record(seed=seed), definition=definition))
         return read_ledger(root)
 
-    @pytest.mark.parametrize("gather", [results_of, by_seed])
-    def test_seeds_of_different_recipes_are_not_gathered(self, tmp_path, gather):
-        records = self.ledger(tmp_path, "abc", "def", "abc", None)
-        with pytest.raises(InputError, match=f"^{re.escape(self.MESSAGE)}$"):
-            gather(records, cell="table1/MUTAG", row="paper", result="linear/validation")
-        # None of them has it
-        assert len(gather(records, cell="table1/MUTAG", row="paper", result="linear/fixed")) == 0
-        assert (
-            len(
-                gather(
-                    [records[0], records[2]],
-                    cell="table1/MUTAG",
-                    row="paper",
-                    result="linear/validation",
-                )
-            )
-            == 2
+    def message(self, records: list[Record]) -> str:
+        one, other = records[0].fingerprint, records[1].fingerprint
+        assert one != other
+        return (
+            "The seeds of table1/MUTAG, row 'paper', were measured with different settings, so they"
+            f" cannot be averaged: seeds 0, 2 with fingerprint {one}; 1 with fingerprint {other}."
+            " Run the cell again with all of these seeds: what was measured with other settings is"
+            " then measured anew."
         )
 
     @pytest.mark.parametrize("gather", [results_of, by_seed])
-    def test_no_recipe_goes_with_any(self, tmp_path, gather):
-        records = [
-            *self.ledger(tmp_path, None, "abc", None, "abc"),
-            replace(record(row="raw"), about={"recipe": "def"}),
-        ]
-        assert (
-            len(gather(records, cell="table1/MUTAG", row="paper", result="linear/validation")) == 4
-        )
+    def test_seeds_of_different_settings_are_not_gathered(self, tmp_path, gather):
+        records = self.ledger(tmp_path, 1.0, 2.0, 1.0, None)
+        row = {"cell": CELL, "row": "paper"}
+        with pytest.raises(InputError, match=f"^{re.escape(self.message(records))}$"):
+            gather(records, **row, result="linear/validation")
+        # None of them has it
+        assert len(gather(records, **row, result="linear/fixed")) == 0
+        assert len(gather([records[0], records[2]], **row, result="linear/validation")) == 2
+
+    @pytest.mark.parametrize("gather", [results_of, by_seed])
+    def test_a_record_without_a_definition_goes_with_any(self, tmp_path, gather):
+        records = self.ledger(tmp_path, None, 1.0, None, 1.0)
+        found = gather(records, cell=CELL, row="paper", result="linear/validation")
+        assert len(found) == 4
 
     @pytest.mark.parametrize(
         "command", [["table", "1"], ["compare", "table1/MUTAG:paper", "table1/MUTAG:paper"]]
     )
     def test_on_the_command_line(self, tmp_path, command):
-        self.ledger(tmp_path, "abc", "def", "abc")
+        records = self.ledger(tmp_path, 1.0, 2.0, 1.0)
         result = CliRunner().invoke(app, ["bench", *command, "--results", str(tmp_path)])
-        assert (result.exit_code, result.stderr) == (2, f"error: {self.MESSAGE}\n")
-
-
-def test_surroundings_say_with_what_on_what_and_when():
-    found = surroundings(torch.device("cpu"))
-    assert set(found) == {"commit", "versions", "device", "hardware", "date"}
-    assert found["versions"]["torch"] == torch.__version__ and found["device"] == "cpu"
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"]) and re.search(
-        r"CPU, \d+ thread", found["hardware"]
-    )
-
-
-def test_a_copy_without_history_can_say_its_commit(monkeypatch):
-    monkeypatch.setenv("GRAPHLATENT_COMMIT", "abc1234")
-    assert surroundings(torch.device("cpu"))["commit"] == "abc1234"
+        assert (result.exit_code, result.stderr) == (2, f"error: {self.message(records)}\n")

@@ -13,11 +13,11 @@ from commands import error_output as fails
 from commands import run
 from graphlatent.bench.formats import html_page, markdown
 from graphlatent.bench.ledger import read_ledger
-from graphlatent.bench.runner import Event
-from graphlatent.bench.tables import make_table, recipes_of
-from graphlatent.cli import bench_run
-from graphlatent.cli.bench_run import parsed_seeds
+from graphlatent.bench.loading import all_recipes, recipes_of
+from graphlatent.bench.rows import method_rows
+from graphlatent.bench.tables import make_table
 from ledgers import measure
+from standins import write_mutag
 
 NAME = "linear/validation"
 FIRST, SECOND = [[0.8, 0.9], [0.7, 0.8]], [[0.7, 0.7], [0.7, 0.6]]
@@ -25,7 +25,7 @@ FIRST, SECOND = [[0.8, 0.9], [0.7, 0.8]], [[0.7, 0.7], [0.7, 0.6]]
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch) -> Path:
-    """An empty folder to be in, and no data at hand."""
+    """An empty folder to be in, and no data."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GRAPHLATENT_DATA", str(tmp_path / "data"))
     return tmp_path
@@ -39,33 +39,11 @@ def ledger(elsewhere) -> Path:
     return root
 
 
-def write_mutag(root: Path, *, num_graphs: int = 24) -> None:
-    """A small set in the place of MUTAG: triangles of one class, paths of three nodes of the
-    other.
-    """
-    raw = root / "MUTAG" / "raw"
-    raw.mkdir(parents=True)
-    edges, nodes = [], range(3 * num_graphs)
-    for i in range(num_graphs):
-        a, b, c = (3 * i + k for k in (1, 2, 3))
-        pairs = [(a, b), (b, c)] + ([(a, c)] if i % 2 else [])
-        edges += [f"{s}, {t}" for u, v in pairs for s, t in ((u, v), (v, u))]
-    parts = {
-        "A": edges,
-        "graph_indicator": [str(i // 3 + 1) for i in nodes],
-        "graph_labels": [str(i % 2) for i in range(num_graphs)],
-        "node_labels": [str(i % 2) for i in nodes],
-    }
-    for name, lines in parts.items():
-        (raw / f"MUTAG_{name}.txt").write_text("\n".join(lines) + "\n")
-
-
 class TestList:
     def test_every_cell(self):
         code, out, err = run("bench", "list")
         assert (
-            code == 0
-            and [recipe.name for recipe in recipes_of(None) if recipe.name not in out] == []
+            code == 0 and [recipe.name for recipe in all_recipes() if recipe.name not in out] == []
         )
         assert (
             err
@@ -73,7 +51,7 @@ class TestList:
             " another\n"
         )
 
-    def test_what_is_printed_at_hand_and_measured(self, ledger, elsewhere):
+    def test_what_is_published_available_and_measured(self, ledger, elsewhere):
         write_mutag(elsewhere / "data")
         measure(ledger, "table1/MUTAG", "raw", {NAME: [[0.5]] * 7})
         code, out, err = run("bench", "list", "--table", "1")
@@ -99,18 +77,11 @@ class TestList:
         assert (
             cell["published"],
             cell["spread"],
-            cell["at_hand"],
+            cell["available"],
             cell["measured"],
             cell["goal"],
-        ) == (88.0, 0.3, False, 0, 22)
-        assert set(cell["seeds_by_row"]) == {
-            "raw",
-            "propagated",
-            "random",
-            "paper",
-            "released",
-            "defaults",
-        }
+        ) == (88.0, 0.3, False, 0, 22 + 5 * len(method_rows()))
+        assert set(cell["seeds_by_row"]) == set(recipes_of("2")[0].rows)
 
     def test_where_nothing_is_printed(self):
         out = json.loads(run("bench", "list", "--table", "alpha", "--json", "--quiet")[1])
@@ -134,10 +105,10 @@ class TestTable:
         made = make_table(
             "9",
             read_ledger(ledger),
-            absent=[recipe.dataset for recipe in recipes_of(None) if recipe.dataset != "MUTAG"],
+            absent=[recipe.dataset for recipe in all_recipes() if recipe.dataset != "MUTAG"],
         )
         assert (code, out, err) == (0, markdown(made) + "\n", "")
-        assert "79.9 published / data not at hand" in out
+        assert "79.9 published / data not available" in out
         # Other cells of MUTAG are measured: somebody has the data
         assert "90.1 published / not measured" in out
 
@@ -151,7 +122,7 @@ class TestTable:
         ]
         assert line.split(" | ")[4] == "67.5 ± 5.0"
         assert (
-            "| raw features | data not at hand | data not at hand | data not at hand | not"
+            "| raw features | data not available | data not available | data not available | not"
             " measured |" in out
         )
 
@@ -170,7 +141,7 @@ class TestTable:
         made = make_table(
             "1",
             read_ledger(ledger),
-            absent=[recipe.dataset for recipe in recipes_of(None) if recipe.dataset != "MUTAG"],
+            absent=[recipe.dataset for recipe in all_recipes() if recipe.dataset != "MUTAG"],
         )
         assert Path("one.html").read_text() == html_page(made) + "\n"
         run("bench", "table", "1", "--out", "one.txt")
@@ -199,21 +170,21 @@ class TestTable:
     @pytest.mark.parametrize(
         "damage",
         [
-            lambda text: text[: len(text) // 2],
-            lambda text: "",
-            lambda text: text.replace("0.8", "80"),
+            lambda line: line[: len(line) // 2],
+            lambda line: "",
+            lambda line: line.replace("0.8", "80"),
         ],
     )
     def test_a_damaged_record(self, ledger, damage):
-        path = ledger / "table1" / "MUTAG" / "paper-0.json"
-        path.write_text(damage(path.read_text()))
+        path = ledger / "table1.jsonl"
+        first, *others = path.read_text().splitlines()
+        path.write_text("\n".join([damage(first), *others, ""]))
         message = fails("bench", "table", "1")
-        assert (
-            message.startswith("error: ")
-            and "paper-0.json is not a record of the ledger (" in message
+        assert message.startswith(
+            "error: Line 1 of results/table1.jsonl is not a record of the ledger ("
         )
-        assert message.endswith("Delete it and run its cell again.\n")
-        assert "paper-0.json is not a record" in fails("bench", "list")
+        assert message.endswith("Delete the line and run its cell again.\n")
+        assert "Line 1 of results/table1.jsonl is not a record" in fails("bench", "list")
         code, _, err = run("bench", "table", "1", "--debug")
         assert code == 2 and "Traceback" in err
 
@@ -301,7 +272,7 @@ class TestCompare:
 
 
 class TestFill:
-    PAGE = "# Page\n<!-- bench table alpha -->\n<!-- end -->\n"
+    PAGE = "# Page\n<!-- table alpha -->\n<!-- end -->\n"
 
     def test_written_then_checked(self, ledger):
         page, other = Path("page.md"), Path("other.md")
@@ -325,10 +296,10 @@ class TestFill:
     def test_nothing_is_written_where_one_page_fails(self, ledger):
         good, bad = Path("good.md"), Path("bad.md")
         good.write_text(self.PAGE)
-        bad.write_text("<!-- bench table alpha -->")
+        bad.write_text("<!-- table alpha -->")
         assert (
             fails("bench", "fill", good, bad)
-            == "error: '<!-- bench table alpha -->' has no '<!-- end -->' after it.\n"
+            == "error: '<!-- table alpha -->' has no '<!-- end -->' after it.\n"
         )
         assert good.read_text() == self.PAGE
 
@@ -348,118 +319,16 @@ class TestFill:
         )
 
 
-class TestRun:
-    def test_from_data_to_a_table(self, elsewhere):
-        write_mutag(elsewhere / "data")
-        code, out, err = run(
-            "bench",
-            "run",
-            "table1/MUTAG",
-            "table1/NCI1",
-            "--rows",
-            "raw",
-            "--seeds",
-            "0-1",
-            "--device",
-            "cpu",
-        )
-        assert code == 0, err
-        assert (
-            out.splitlines()[-1]
-            == "2 done, 0 skipped, 2 without data, 0 failed; data not at hand: NCI1"
-        )
-        assert [(r.cell, r.row, r.seed) for r in read_ledger(elsewhere / "results")] == [
-            ("table1/MUTAG", "raw", 0),
-            ("table1/MUTAG", "raw", 1),
-        ]
-        about = read_ledger(elsewhere / "results")[0].about
-        assert (
-            about["command"]
-            == "graphlatent bench run table1/MUTAG table1/NCI1 --rows raw --seeds 0-1 --device cpu"
-        )
-        shown = run("bench", "table", "1")[1]
-        (line,) = [line for line in shown.splitlines() if line.startswith("| raw features |")][:1]
-        assert "±" in line.split(" | ")[4]
-        assert (
-            run("bench", "run", "table1/MUTAG", "--rows", "raw", "--seeds", "0-1")[1]
-            == "0 done, 2 skipped, 0 without data, 0 failed\n"
-        )
-
-    def test_what_is_handed_on_and_told(self, elsewhere, monkeypatch):
-        handed = {}
-        events = [
-            Event("a/b", "raw", 0, "done", "50.0"),
-            Event("a/b", "raw", 1, "failed", "ValueError: [no]"),
-            Event("a/b", "raw", 2, "skipped"),
-        ]
-
-        def fake(recipes, *, on_event, **options):
-            handed.update(options, names=[recipe.name for recipe in recipes])
-            for event in events:
-                on_event(event)
-            return events
-
-        monkeypatch.setattr(bench_run, "run_cells", fake)
-        (elsewhere / "wide.toml").write_text('extends = "table1/MUTAG"\ntable = "own"\n')
-        command = [
-            "bench",
-            "run",
-            "wide.toml",
-            "--table",
-            "1",
-            "--rows",
-            "raw, paper",
-            "--seeds",
-            "3,0-1",
-            "--jobs",
-            "2",
-        ]
-        code, out, err = run(*command, "--data", "d", "--results", "r")
-        assert code == 1  # something failed
-        assert out == "[1/54] a/b raw, seed 0: 50.0\n1 done, 1 skipped, 0 without data, 1 failed\n"
-        assert err == "failed: [2/54] a/b raw, seed 1: ValueError: [no]\n"
-        assert handed == {
-            "names": ["wide", *(recipe.name for recipe in recipes_of("1"))],
-            "seeds": [3, 0, 1],
-            "rows": ["raw", "paper"],
-            "ledger": Path("r"),
-            "data": Path("d"),
-            "device": "auto",
-            "probe_device": None,
-            "jobs": 2,
-            "command": (
-                "graphlatent bench run wide.toml --table 1 --rows 'raw, paper' --seeds 3,0-1"
-                " --device auto"
-            ),
-        }
-        found = json.loads(run(*command, "--json")[1])
-        assert (found["done"], found["failed"], found["missing"], len(found["events"])) == (
-            1,
-            1,
+class TestCompact:
+    def test_replaced_records_are_dropped(self, ledger):
+        measure(ledger, "table1/MUTAG", "paper", {NAME: SECOND})
+        before = read_ledger(ledger)
+        assert run("bench", "compact")[:2] == (
             0,
-            3,
+            "results/table1.jsonl: 2 replaced records dropped\n",
         )
+        assert read_ledger(ledger) == before
+        assert json.loads(run("bench", "compact", "--json")[1]) == {"results/table1.jsonl": 0}
 
-    def test_seeds(self):
-        assert parsed_seeds("0-4") == [0, 1, 2, 3, 4] and parsed_seeds("7, 2-3,2") == [7, 2, 3]
-        assert parsed_seeds("5") == [0, 1, 2, 3, 4] and parsed_seeds("5-5") == [5]
-
-    @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "3-1", "1,,2", "0.5"])
-    def test_no_seeds(self, text):
-        message = (
-            "The '--seeds' parameter of bench run must be how many, such as 5, or which, such as"
-            f" 0-4 or 0,2,7. Got {text!r} instead."
-        )
-        assert message in fails("bench", "run", "table1/MUTAG", f"--seeds={text}")
-
-    def test_failures(self):
-        assert "error: Nothing to run. Name cells, such as table1/MUTAG, or a table" in fails(
-            "bench", "run"
-        )
-        assert "There is no recipe 'table1/MUTAK'." in fails("bench", "run", "table1/MUTAK")
-        assert "The '--table' parameter of bench run must be one of ('1'," in fails(
-            "bench", "run", "--table", "4"
-        )
-        assert "The 'rows' parameter of bench run must be among ('raw'," in fails(
-            "bench", "run", "table1/MUTAG", "--rows", "row"
-        )
+    def test_no_ledger(self):
+        assert "There is no folder results." in fails("bench", "compact")

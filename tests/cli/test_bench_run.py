@@ -4,6 +4,8 @@ sentences.
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,19 +13,24 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import error_output as fails
 from commands import run
-from graphlatent.bench.recipe import ROWS
+from graphlatent.bench import runner
+from graphlatent.bench.ledger import read_ledger
+from graphlatent.bench.loading import recipes_of
+from graphlatent.bench.rows import row_names
 from graphlatent.bench.runner import Event
 from graphlatent.cli import bench_run
 from graphlatent.cli.bench_run import MOST_SEEDS, parsed_seeds
 from graphlatent.errors import ConfigError
+from standins import write_mutag
 
 OWN = 'extends = "table1/MUTAG"\ntable = "own"\n'
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch) -> Path:
-    """An empty folder to be in, and no data at hand."""
+    """An empty folder to be in, and no data."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GRAPHLATENT_DATA", str(tmp_path / "data"))
     return tmp_path
@@ -59,8 +66,8 @@ class TestRecipes:
             Path(folder, "same.toml").write_text(OWN)
         assert (
             refused("a/same.toml", "table1/MUTAG", "b/same.toml")
-            == "a/same.toml and b/same.toml have the same name, so their records would be the same"
-            " files. Rename one of them."
+            == "a/same.toml and b/same.toml have the same name, so their records would be the same."
+            " Rename one of them."
         )
         assert handed == []
         Path("b/same.toml").rename("b/other.toml")
@@ -113,7 +120,8 @@ class TestRows:
     def test_of_no_name(self):
         assert (
             refused("table1/MUTAG", "--rows", "row")
-            == f"The 'rows' parameter of bench run must be among {ROWS}. Got ('row',) instead."
+            == f"The 'rows' parameter of bench run must be among {row_names()}. Got ('row',)"
+            " instead."
         )
 
 
@@ -156,7 +164,11 @@ class TestSeeds:
 
 class TestPlaces:
     @pytest.mark.parametrize("jobs", [1, 2])
-    def test_no_folder_of_data(self, jobs):
+    def test_no_folder_of_data(self, jobs, monkeypatch):
+        """Threads stand for processes, which take seconds to start."""
+        monkeypatch.setattr(
+            runner, "ProcessPoolExecutor", lambda jobs, mp_context: ThreadPoolExecutor(jobs)
+        )
         assert (
             refused(
                 "table1/MUTAG",
@@ -191,7 +203,7 @@ class TestPlaces:
         )
         assert (code, out) == (
             0,
-            "0 done, 0 skipped, 1 without data, 0 failed; data not at hand: MUTAG\n",
+            "0 done, 0 skipped, 1 without data, 0 failed; data not available locally: MUTAG\n",
         )
 
     @pytest.mark.parametrize("results", ["taken", "taken/below/it"])
@@ -235,3 +247,123 @@ class TestDevice:
         run("bench", "run", "table1/MUTAG", "--seeds", "1", "--device", "cpu")
         command = "graphlatent bench run table1/MUTAG --seeds 1 --device cpu"
         assert [call["command"] for call in handed] == [f"{command} --probe-device auto", command]
+
+
+class TestRun:
+    def test_from_data_to_a_table(self, elsewhere):
+        write_mutag(elsewhere / "data")
+        code, out, err = run(
+            "bench",
+            "run",
+            "table1/MUTAG",
+            "table1/NCI1",
+            "--rows",
+            "propagated",
+            "--seeds",
+            "0-1",
+            "--device",
+            "cpu",
+        )
+        assert code == 0, err
+        assert (
+            out.splitlines()[-1]
+            == "2 done, 0 skipped, 2 without data, 0 failed; data not available locally: NCI1"
+        )
+        assert [(r.cell, r.row, r.seed) for r in read_ledger(elsewhere / "results")] == [
+            ("table1/MUTAG", "propagated", 0),
+            ("table1/MUTAG", "propagated", 1),
+        ]
+        about = read_ledger(elsewhere / "results")[0].about
+        assert (
+            about["command"]
+            == "graphlatent bench run table1/MUTAG table1/NCI1 --rows propagated --seeds 0-1"
+            " --device cpu"
+        )
+        shown = run("bench", "table", "1")[1]
+        (line,) = [
+            line for line in shown.splitlines() if line.startswith("| propagated features |")
+        ][:1]
+        assert "±" in line.split(" | ")[4]
+        assert (
+            run("bench", "run", "table1/MUTAG", "--rows", "propagated", "--seeds", "0-1")[1]
+            == "0 done, 2 skipped, 0 without data, 0 failed\n"
+        )
+
+    def test_what_is_handed_on_and_told(self, elsewhere, monkeypatch):
+        handed = {}
+        events = [
+            Event("a/b", "raw", 0, "done", "50.0"),
+            Event("a/b", "raw", 1, "failed", "ValueError: [no]"),
+            Event("a/b", "raw", 2, "skipped"),
+        ]
+
+        def fake(recipes, *, on_event, **options):
+            handed.update(options, names=[recipe.name for recipe in recipes])
+            for event in events:
+                on_event(event)
+            return events
+
+        monkeypatch.setattr(bench_run, "run_cells", fake)
+        (elsewhere / "wide.toml").write_text('extends = "table1/MUTAG"\ntable = "own"\n')
+        command = [
+            "bench",
+            "run",
+            "wide.toml",
+            "--table",
+            "1",
+            "--rows",
+            "raw, paper",
+            "--seeds",
+            "3,0-1",
+            "--jobs",
+            "2",
+        ]
+        code, out, err = run(*command, "--data", "d", "--results", "r")
+        assert code == 1  # something failed
+        assert out == "[1/54] a/b raw, seed 0: 50.0\n1 done, 1 skipped, 0 without data, 1 failed\n"
+        assert err == "failed: [2/54] a/b raw, seed 1: ValueError: [no]\n"
+        assert handed == {
+            "names": ["wide", *(recipe.name for recipe in recipes_of("1"))],
+            "seeds": [3, 0, 1],
+            "rows": ["raw", "paper"],
+            "ledger": Path("r"),
+            "data": Path("d"),
+            "device": "auto",
+            "probe_device": None,
+            "jobs": 2,
+            "command": (
+                "graphlatent bench run wide.toml --table 1 --rows 'raw, paper' --seeds 3,0-1"
+                " --device auto"
+            ),
+        }
+        found = json.loads(run(*command, "--json")[1])
+        assert (found["done"], found["failed"], found["missing"], len(found["events"])) == (
+            1,
+            1,
+            0,
+            3,
+        )
+
+    def test_seeds(self):
+        assert parsed_seeds("0-4") == [0, 1, 2, 3, 4] and parsed_seeds("7, 2-3,2") == [7, 2, 3]
+        assert parsed_seeds("5") == [0, 1, 2, 3, 4] and parsed_seeds("5-5") == [5]
+
+    @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "3-1", "1,,2", "0.5"])
+    def test_no_seeds(self, text):
+        message = (
+            "The '--seeds' parameter of bench run must be how many, such as 5, or which, such as"
+            f" 0-4 or 0,2,7. Got {text!r} instead."
+        )
+        assert message in fails("bench", "run", "table1/MUTAG", f"--seeds={text}")
+
+    def test_failures(self):
+        assert "error: Nothing to run. Name cells, such as table1/MUTAG, or a table" in fails(
+            "bench", "run"
+        )
+        assert "There is no recipe 'table1/MUTAK'." in fails("bench", "run", "table1/MUTAK")
+        assert "The '--table' parameter of bench run must be one of ('1'," in fails(
+            "bench", "run", "--table", "4"
+        )
+        assert "The 'rows' parameter of bench run must be among ('raw'," in fails(
+            "bench", "run", "table1/MUTAG", "--rows", "row"
+        )

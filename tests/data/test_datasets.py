@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,10 @@ from graphlatent.errors import InputError, MissingDependencyError
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 REAL = ["NCI1", "PROTEINS", "MUTAG", "IMDB-B", "Computers", "Photo", "CS", "Physics"]
+MULTI_5K = pytest.param("RDT-M5K", marks=pytest.mark.slow)  # 64 MB of text
 
 
-def test_the_fifteen_sets():
+def test_the_sets_of_the_paper_and_ppi_small():
     assert [info.name for info in DATASETS if info.level == "graph"] == [
         "NCI1",
         "PROTEINS",
@@ -35,6 +35,7 @@ def test_the_fifteen_sets():
         "CS",
         "Physics",
         "PPI",
+        "PPI-small",
         "Flickr",
         "Reddit",
     ]
@@ -65,7 +66,7 @@ def test_default_root(monkeypatch):
     assert default_root() == Path.home() / ".cache" / "graphlatent"
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", [*REAL, MULTI_5K])
 def test_real_sets_have_their_published_sizes(data_root, name):
     info = dataset_info(name)
     root = data_root(info.folder)
@@ -79,6 +80,20 @@ def test_real_sets_have_their_published_sizes(data_root, name):
     assert len(graph.y) == (graph.num_graphs if info.level == "graph" else graph.num_nodes)
     assert graph.undirected
     assert not (graph.edge_index[0] == graph.edge_index[1]).any()
+
+
+def test_the_real_ppi_small(data_root):
+    data = load_dataset("ppi-small", root=data_root("PPI-small"))
+    graph, info = data.graph, data.info
+    assert (graph.num_nodes, graph.x.shape[1]) == (info.num_nodes, info.num_features)
+    # The published number counts each of the 6,322 self-loops as half an edge
+    assert graph.num_edges / 2 + 6322 / 2 == info.num_edges
+    assert graph.y.shape == (graph.num_nodes, info.num_classes)
+    assert set(np.unique(graph.y)) == {0, 1} and graph.x.unique().tolist() == [0, 1]
+    parts = torch.stack([data.train_mask, data.val_mask, data.test_mask])
+    assert parts.sum(1).tolist() == [9716, 1825, 3214] and bool((parts.sum(0) == 1).all())
+    source, target = parts.int().argmax(0)[graph.edge_index]
+    assert torch.equal(source, target)  # no edge crosses a split
 
 
 @pytest.mark.parametrize(("name", "isolated"), [("Computers", 281), ("Photo", 115)])
@@ -182,6 +197,54 @@ def test_saint_layout(tmp_path, name, folder):
     assert data.val_mask.tolist() == [False, True, False, False]
     assert data.test_mask.tolist() == [False, False, False, True]
     assert data.graph.edge_weight is None
+
+
+class TestParts:
+    """One .npz with its parts: PPI-small."""
+
+    def write(self, root: Path, **changes: object) -> Path:
+        path = root / "PPI-small" / "raw" / "ppi_small.npz"
+        path.parent.mkdir(parents=True)
+        arrays = {
+            "edges": np.array([[0, 2, 1], [1, 2, 0]], dtype=np.int32),
+            "split": np.array([0, 0, 2, 1], dtype=np.int8),
+            "x": np.eye(4, 3, dtype=np.uint8),
+            "y": np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=np.uint8),
+        }
+        np.savez(path, **{k: v for k, v in {**arrays, **changes}.items() if v is not None})
+        return path
+
+    def test_layout(self, tmp_path):
+        self.write(tmp_path)
+        data = load_dataset("PPI-small", root=tmp_path)
+        assert is_present(data.info, tmp_path)
+        # Each edge once, in both directions, without the self-loop
+        assert data.graph.edge_index.tolist() == [[0, 1], [1, 0]]
+        assert data.graph.x.tolist() == np.eye(4, 3).tolist()
+        assert data.graph.y.tolist() == [[1, 0], [0, 0], [1, 1], [0, 1]]
+        assert data.train_mask.tolist() == [True, True, False, False]
+        assert data.val_mask.tolist() == [False, False, False, True]
+        assert data.test_mask.tolist() == [False, False, True, False]
+
+    def test_no_file(self, tmp_path):
+        with pytest.raises(
+            InputError,
+            match=(
+                r"^The data set PPI-small is not \(or not whole\) under .* and there is no place to"
+                r" download it from\. Put its files \(ppi_small\.npz\) into .*PPI-small/raw, or"
+                r" name another root"
+            ),
+        ):
+            load_dataset("PPI-small", root=tmp_path)
+
+    @pytest.mark.parametrize("change", [{"split": None}, {"x": np.array([{}], dtype=object)}])
+    def test_damaged(self, tmp_path, change):
+        path = self.write(tmp_path, **change)
+        with pytest.raises(InputError, match=r"ppi_small.npz cannot be read as the data set PPI-s"):
+            load_dataset("PPI-small", root=tmp_path)
+        path.write_bytes(b"PK damaged")
+        with pytest.raises(InputError, match=r"ppi_small.npz cannot be read as the data set PPI-s"):
+            load_dataset("PPI-small", root=tmp_path)
 
 
 def test_tu_layout_gives_classes_from_zero(tmp_path):
@@ -298,15 +361,6 @@ def test_npz_files_are_fetched_from_where_pyg_fetches_them(tmp_path, monkeypatch
     with pytest.raises(InputError, match=r"There is no file .*ms_academic_cs.npz"):
         load_dataset("CS", root=tmp_path)
     assert asked == [(f"{Coauthor.url}ms_academic_cs.npz", str(tmp_path / "CS" / "raw"))]
-
-
-def test_pyg_is_needed_where_files_are_not_at_hand(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch_geometric", None)
-    with pytest.raises(
-        MissingDependencyError,
-        match=r"Loading the data set NCI1 needs the package 'torch_geometric'",
-    ):
-        load_dataset("NCI1", root=tmp_path)
 
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):

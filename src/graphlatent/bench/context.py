@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from graphlatent.bench.data import DatasetBundle
-from graphlatent.bench.probing import Answers, Candidate, Probes
+from graphlatent.bench.probing import Candidate, Predictions, Probes
 from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.training import Trainings, TrainingSpec
 from graphlatent.config import Level
@@ -98,7 +98,7 @@ class CellContext:
 
     @property
     def probes(self) -> Probes:
-        """The probes, for answers that are not chosen on validation."""
+        """The probes, for predictions that are not chosen on validation."""
         return self.measurement.probes
 
     def protocol(self, *, released: bool = False) -> Protocol:
@@ -129,12 +129,12 @@ class CellContext:
 
     # -- results
 
-    def final(self, answers: Sequence[SplitPrediction], *, selection: str) -> ProbeResult:
-        """The test scores of answers; `selection` says how they were chosen."""
-        return self.protocol().final(answers, selection=selection)
+    def final(self, predictions: Sequence[SplitPrediction], *, selection: str) -> ProbeResult:
+        """The test scores of predictions; `selection` says how they were chosen."""
+        return self.protocol().final(predictions, selection=selection)
 
-    def best_linear(self, candidates: Sequence[Candidate]) -> Answers:
-        """Per split the linear probe's answer of the candidate that is best on validation."""
+    def best_linear(self, candidates: Sequence[Candidate]) -> Predictions:
+        """Per split the linear probe's prediction of the candidate that is best on validation."""
         return best_on_validation({c.name: self.probes.linear(c) for c in candidates})
 
     def chosen(self, candidates: Sequence[Candidate]) -> ProbeResult:
@@ -151,20 +151,20 @@ class CellContext:
 
     def chosen_rbf(self, candidates: Sequence[Candidate]) -> ProbeResult:
         """The RBF SVM on the candidate that the linear one chose in each fold."""
-        names = [answer.choice.candidate for answer in self.best_linear(candidates)]
+        names = [prediction.choice.candidate for prediction in self.best_linear(candidates)]
         rows = {c.name: c.make() for c in candidates if c.name in names}
-        answers = self.probes.rbf_of_chosen(rows, names)
-        words = nested_selection_text(len(candidates) > 1, "rbf", INNER_FOLDS)
-        return self.final(answers, selection=words)
+        predictions = self.probes.rbf_of_chosen(rows, names)
+        selection = nested_selection_text(len(candidates) > 1, "rbf", INNER_FOLDS)
+        return self.final(predictions, selection=selection)
 
     def chosen_paper_probe(self, candidates: Sequence[Candidate]) -> ProbeResult:
         """The paper's own probe, the candidate chosen per split on validation."""
-        said = f"per split, the epoch with the highest validation {self.recipe.metric}."
+        choice = f"per split, the epoch with the highest validation {self.recipe.metric}."
         best = best_on_validation({c.name: self.paper_probe(c) for c in candidates})
-        return self.final(best, selection=PAPERS_PROBE + said)
+        return self.final(best, selection=PAPERS_PROBE + choice)
 
-    def paper_probe(self, candidate: Candidate) -> Answers:
-        """The answers of the paper's own probe to one candidate."""
+    def paper_probe(self, candidate: Candidate) -> Predictions:
+        """The predictions of the paper's own probe on one candidate."""
         evaluation = self.recipe.evaluation
         assert evaluation.probe_epochs is not None
         assert evaluation.probe_weight_decay is not None

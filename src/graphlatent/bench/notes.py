@@ -47,23 +47,23 @@ def published_notes(printed: Iterable[tuple[str, Published | None]], *, title: s
         printed: by column.
         title: what their line is called.
     """
-    said, noted = [], []
+    selections, remarks = [], []
     for column, number in printed:
         if number is not None:
             runs = "number of runs not given" if number.runs is None else f"{number.runs} runs"
             selection = number.selection or "selection not known"
-            said.append((column, f"{number.source}, {runs}; {selection}."))
-            noted += [(column, number.note)] if number.note else []
-    if not said:
+            selections.append((column, f"{number.source}, {runs}; {selection}."))
+            remarks += [(column, number.note)] if number.note else []
+    if not selections:
         return [f"{title}: no numbers are printed."]
-    notes = [f"{title}, {', '.join(columns)}: {text}" for columns, text in grouped(noted)]
-    return [f"{title}: {by_column(said)}", *notes]
+    notes = [f"{title}, {', '.join(columns)}: {text}" for columns, text in grouped(remarks)]
+    return [f"{title}: {by_column(selections)}", *notes]
 
 
 def dataset_notes(recipes: Iterable[Recipe]) -> list[str]:
     """About columns whose data set is ours, each once."""
-    said = [(r.column, r.ours["dataset"]) for r in recipes if "dataset" in r.ours]
-    return [f"{', '.join(columns)}: {text}" for columns, text in grouped(said)]
+    texts = [(r.column, r.ours["dataset"]) for r in recipes if "dataset" in r.ours]
+    return [f"{', '.join(columns)}: {text}" for columns, text in grouped(texts)]
 
 
 def selection_notes(found: Sequence[Provenance]) -> list[str]:
@@ -72,7 +72,7 @@ def selection_notes(found: Sequence[Provenance]) -> list[str]:
         label: [(each.column, each.selection) for each in found if each.label == label]
         for label in dict.fromkeys(each.label for each in found)
     }
-    selected = grouped((label, by_column(said)) for label, said in by_label.items())
+    selected = grouped((label, by_column(texts)) for label, texts in by_label.items())
     return [f"{'; '.join(labels)}: {text}" for labels, text in selected]
 
 
@@ -119,9 +119,9 @@ def metrics_in_words(recipes: Iterable[Recipe]) -> str:
     )
 
 
-def by_column(said: Iterable[tuple[str, str]]) -> str:
-    """What was said about columns, once where it is the same for all of them."""
-    groups = grouped(said)
+def by_column(texts: Iterable[tuple[str, str]]) -> str:
+    """Texts about columns, once where they are the same for all of them."""
+    groups = grouped(texts)
     if not groups:
         return f"{NOT_MEASURED}."
     if len(groups) == 1:

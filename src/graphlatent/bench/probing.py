@@ -26,7 +26,7 @@ from graphlatent.probes.svm import (
     svm_predictions,
 )
 
-Answers: TypeAlias = tuple[SplitPrediction, ...]
+Predictions: TypeAlias = tuple[SplitPrediction, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ def paper_probe(recipe: Recipe) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class Probes:
-    """Answers of probes, each computed the first time it is needed.
+    """Predictions of probes, each computed the first time it is needed.
 
     Args:
         data: labels and splits.
@@ -83,16 +83,16 @@ class Probes:
     data: DatasetBundle
     seed: int
     device: torch.device
-    _answers: dict[tuple[str, str, str], Answers] = field(default_factory=dict)
+    _predictions: dict[tuple[str, str, str], Predictions] = field(default_factory=dict)
 
-    def linear(self, candidate: Candidate) -> Answers:
+    def linear(self, candidate: Candidate) -> Predictions:
         """Logistic regression of nodes, a linear SVM in nested folds of graphs."""
         return self._once("linear", candidate, lambda: self._linear(candidate))
 
-    def adam(self, candidate: Candidate, *, epochs: int, weight_decay: float) -> Answers:
+    def adam(self, candidate: Candidate, *, epochs: int, weight_decay: float) -> Predictions:
         """The paper's own probe of nodes."""
 
-        def probe() -> Answers:
+        def probe() -> Predictions:
             return adam_predictions(
                 {candidate.name: candidate.make()},
                 self.data.protocol(self.seed),
@@ -104,10 +104,10 @@ class Probes:
 
         return self._once(f"adam {epochs} {weight_decay}", candidate, probe)
 
-    def rbf(self, candidate: Candidate, *, preprocessing: Sequence[Preprocessing]) -> Answers:
+    def rbf(self, candidate: Candidate, *, preprocessing: Sequence[Preprocessing]) -> Predictions:
         """An RBF SVM on the same candidate in every fold."""
 
-        def probe() -> Answers:
+        def probe() -> Predictions:
             names = [candidate.name] * len(self.data.protocol(self.seed).splits)
             rows = {candidate.name: candidate.make()}
             return self.rbf_of_chosen(rows, names, preprocessing=preprocessing)
@@ -120,13 +120,13 @@ class Probes:
         names: Sequence[str],
         *,
         preprocessing: Sequence[Preprocessing] = SVM_PREPROCESSING,
-    ) -> Answers:
+    ) -> Predictions:
         """An RBF SVM on the candidate named for each fold."""
         parts = self.data.protocol(self.seed).visible()
         inner = inner_splits(parts, inner_folds=INNER_FOLDS, seed=self.seed)
-        return rbf_predictions(rows, names, parts, inner, preprocessing=preprocessing)
+        return rbf_predictions(rows, names, parts, inner, C=RBF_C, preprocessing=preprocessing)
 
-    def zeros(self) -> Answers:
+    def zeros(self) -> Predictions:
         """No label for any test row: with rare labels a high accuracy, and a micro-F1 of 0."""
         num_labels = self.data.labels.shape[1]
         return tuple(
@@ -137,13 +137,15 @@ class Probes:
             for part in self.data.protocol(self.seed).visible()
         )
 
-    def _once(self, probe: str, candidate: Candidate, answer: Callable[[], Answers]) -> Answers:
+    def _once(
+        self, probe: str, candidate: Candidate, predict: Callable[[], Predictions]
+    ) -> Predictions:
         memo = (probe, candidate.source, candidate.name)
-        if memo not in self._answers:
-            self._answers[memo] = answer()
-        return self._answers[memo]
+        if memo not in self._predictions:
+            self._predictions[memo] = predict()
+        return self._predictions[memo]
 
-    def _linear(self, candidate: Candidate) -> Answers:
+    def _linear(self, candidate: Candidate) -> Predictions:
         rows, protocol = {candidate.name: candidate.make()}, self.data.protocol(self.seed)
         if self.data.splits is None:
             settings = checked_settings(SVM_L2_GRID, SVM_PREPROCESSING, owner="bench")

@@ -65,7 +65,7 @@ class MethodRecipe:
 
     Args:
         name: of the method, such as "bgrl"; also the name of its row.
-        settings: its settings, by name; the method's defaults where nothing is said.
+        settings: its settings, by name; the method's defaults where none are given.
         evaluation: when its embedding is probed.
         ours: by setting that its paper leaves out, why it is what it is.
         published: the number that its own paper prints; None where there is none.

@@ -108,7 +108,7 @@ def cell_names() -> tuple[str, ...]:
 
 
 def packaged_values(name: str, *, below: tuple[str, ...] = ()) -> Values:
-    """All that is said about a packaged cell; what it extends included.
+    """All values of a packaged cell, those of the recipe that it extends included.
 
     Args:
         name: such as "table1/MUTAG".

@@ -105,7 +105,7 @@ def _method(methods: Mapping[str, Any], name: str, *, owner: str) -> MethodRecip
 
 
 def _last(evaluation: Mapping[str, Any]) -> Any:
-    """The last epoch, as far as there is one; what is wrong with them is said later."""
+    """The last epoch, if there is one; malformed epochs are reported by `_evaluation`."""
     epochs = evaluation.get("epochs")
     return epochs[-1] if isinstance(epochs, list) and epochs else 0
 

@@ -194,13 +194,13 @@ def _run(task: _Task) -> Iterator[Event]:
                 continue
             row = registered[name]
             if seed_0_stands_for_all(row, recipe) and task.seed != 0:
-                said = "nothing random in it: seed 0 stands for all"
-                yield Event(recipe.name, name, task.seed, "skipped", said)
+                reason = "nothing random in it: seed 0 stands for all"
+                yield Event(recipe.name, name, task.seed, "skipped", reason)
             elif measured.get((recipe.name, name, task.seed)) == fingerprint(define(recipe, row)):
                 yield Event(recipe.name, name, task.seed, "skipped", "measured before")
             elif not is_available(recipe, task.data or data_root()):
-                said = f"data not available locally: {recipe.dataset}"
-                yield Event(recipe.name, name, task.seed, "missing", said)
+                reason = f"data not available locally: {recipe.dataset}"
+                yield Event(recipe.name, name, task.seed, "missing", reason)
             else:
                 todo.append((recipe, row))
     if not todo:
@@ -221,7 +221,7 @@ def _measured(measurement: Measurement, recipe: Recipe, row: Row, task: _Task) -
     began = time.monotonic()
     try:
         outcome = row.measure(measurement.cell(recipe))
-    # A failed row must not stop the others; what failed is told and nothing is recorded
+    # A failed row must not stop the others; the failure is reported and nothing is recorded
     except Exception as error:
         return _failed(recipe, row, task, error)
     seconds = round(time.monotonic() - began, 1)

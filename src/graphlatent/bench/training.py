@@ -80,7 +80,7 @@ class Trainings:
             known[epoch], last = fitted.transform(self.data.graph), fitted
         assert last is not None
         loss = last.history_.loss
-        # What is told is the longest training
+        # The facts of the longest training are kept
         if len(loss) < self._facts.get(spec.key, {}).get("epochs", 0):
             return
         facts = {

@@ -235,11 +235,11 @@ def _report(output: Output, found: Comparison) -> None:
         lines,
     )
     summary = found.difference
-    said = (
+    text = (
         f"{points(summary.mean)} points, 95 % interval {interval(summary)}, {counts(summary)},"
         " paired"
     )
-    output.say(f"{found.first} minus {found.second}: {said}.")
+    output.say(f"{found.first} minus {found.second}: {text}.")
     output.say(found.words)
     numbers = {
         name: 100 * getattr(summary, name)

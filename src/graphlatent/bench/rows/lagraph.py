@@ -160,17 +160,17 @@ class ReleasedRow(Row):
         cell.train(spec, epochs)
         candidates = [cell.trained(spec, e, own_representation(spec)) for e in epochs]
         if cell.level == "node":
-            probe, said = "paper-probe", "the epoch"
-            answers = {c.name: cell.paper_probe(c) for c in candidates}
+            probe, described = "paper-probe", "the epoch"
+            predictions = {c.name: cell.paper_probe(c) for c in candidates}
         else:
-            probe, said = "rbf", "the epoch (C chosen in inner folds of the training part)"
-            answers = {c.name: cell.probes.rbf(c, preprocessing=("none",)) for c in candidates}
+            probe, described = "rbf", "the epoch (C chosen in inner folds of the training part)"
+            predictions = {c.name: cell.probes.rbf(c, preprocessing=("none",)) for c in candidates}
         protocol = cell.protocol(released=True)
         assert isinstance(protocol, ReleasedProtocol)
         honest = "The same candidates; per split, the epoch with the highest validation score."
         results = {
-            f"{probe}/test": protocol.best_on_test(answers, selection=said),
-            f"{probe}/validation": cell.final(best_on_validation(answers), selection=honest),
+            f"{probe}/test": protocol.best_on_test(predictions, selection=described),
+            f"{probe}/validation": cell.final(best_on_validation(predictions), selection=honest),
         }
         return RowOutcome(results, cell.training_facts(spec))
 
@@ -186,10 +186,10 @@ class ReleasedRow(Row):
         """What looking at test labels brings."""
         on_test, honest = self.table_rows(level)
         paper = TableRow(PAPER.label, PAPER.name, f"{self._probe(level)}/validation")
-        said = "same probe" if level == "node" else "theirs without scaling"
+        difference = "same probe" if level == "node" else "theirs without scaling"
         return [
             RowDifference(
-                f"released, chosen on TEST, minus {PAPER.short} ({said})", on_test, paper
+                f"released, chosen on TEST, minus {PAPER.short} ({difference})", on_test, paper
             ),
             RowDifference(
                 "released, chosen on TEST, minus the same chosen on validation", on_test, honest
@@ -240,8 +240,8 @@ class TunedRow(Row):
             }
         renamed = {
             name: tuple(
-                replace(answer, choice=replace(answer.choice, candidate=name))
-                for answer in cell.probes.linear(candidate)
+                replace(prediction, choice=replace(prediction.choice, candidate=name))
+                for prediction in cell.probes.linear(candidate)
             )
             for name, candidate in found.items()
         }

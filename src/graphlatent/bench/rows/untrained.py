@@ -33,7 +33,7 @@ TRAINING_ONLY = (
     "optimizer",
     "weight_decay",
     "schedule",
-    "warmup_epochs",
+    "warmup_ratio",
     "patience",
     "alpha",
     "invariance_on",

@@ -5,27 +5,35 @@ reach.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from graphlatent.bench.lines import BLOCKS, DIFFERENCES
-from graphlatent.bench.material import Material, load_material
-from graphlatent.bench.measure import CONCAT, PAPERS_PROBE, PLAIN, TUNED
 
-from graphlatent.bench import material as material_module
-from graphlatent.bench.recipe import Recipe
-from graphlatent.config import GraphSettings, NodeSettings
+from graphlatent.bench import data as data_module
+from graphlatent.bench.context import CONCAT, PAPERS_PROBE, PLAIN
+from graphlatent.bench.data import DatasetBundle
+from graphlatent.bench.rows import all_rows
+from graphlatent.bench.rows.lagraph import GRID
 from graphlatent.probes.adam import adam_predictions
 from graphlatent.probes.protocol import Protocol, SplitPrediction
 from graphlatent.probes.results import ProbeResult
 from graphlatent.probes.svm import svm_probe
 from graphlatent.representations import propagated_features, raw_features
-from one_by_one import SEED, candidates, embedded, fixed, measurement, probed
-from standins import tiny, write_mutag, write_photo
+from one_by_one import (
+    FOLDS,
+    RBF_C,
+    SEED,
+    candidates,
+    embedded,
+    fixed,
+    measure_row,
+    measurement,
+    probed,
+)
+from standins import tiny
 
 NODE, GRAPH = "table2/Photo", "table1/MUTAG"
 OURS = {
@@ -47,38 +55,12 @@ NAMES = {
         "random": ["linear/validation", "linear/fixed", "rbf/validation"],
         "paper": ["linear/validation", "linear/fixed", "rbf/validation"],
         "released": ["rbf/test", "rbf/validation"],
-        "defaults": ["linear/validation", "linear/fixed", "rbf/validation", "linear/untrained"],
+        "defaults": ["linear/validation", "linear/fixed", "linear/untrained", "rbf/validation"],
         "tuned": ["linear/validation"],
     },
 }
 CELLS = {"node": NODE, "graph": GRAPH}
 ROWS = [(level, row) for level, rows in NAMES.items() for row in rows]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_defaults() -> Iterator[None]:
-    """Our defaults as they are train a wide encoder for long: smaller ones stand for them."""
-    made = {
-        "node": lambda: NodeSettings(**OURS["node"]),
-        "graph": lambda: GraphSettings(**OURS["graph"]),
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recipe, "default_settings", lambda self: made[self.level]())
-        yield
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-    for write in (write_photo, write_mutag):
-        write(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def materials(root) -> dict[str, Material]:
-    found = {name: load_material(tiny(name), root) for name in (NODE, GRAPH)}
-    return {**found, NODE: dataclasses.replace(found[NODE], splits=found[NODE].splits[:5])}
 
 
 @dataclass
@@ -92,7 +74,7 @@ class Row:
     answers: list[Sequence[SplitPrediction]]
 
 
-def every_row(material: Material, level: str) -> dict[str, Row]:
+def every_row(data: DatasetBundle, level: str) -> dict[str, Row]:
     found, seen, final = {}, [], Protocol.final
 
     def recorded(self, given, *, selection):
@@ -100,21 +82,20 @@ def every_row(material: Material, level: str) -> dict[str, Row]:
         seen.append(given)
         return final(self, given, selection=selection)
 
-    measured = measurement(material)
+    measured = measurement(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Protocol, "final", recorded)
         for row in NAMES[level]:
-            measured.prepare(tiny(CELLS[level]), row)
-            results, training = measured.row(tiny(CELLS[level]), row)
-            found[row] = Row(results, training, [*seen])
+            outcome = measure_row(measured, tiny(CELLS[level]), row)
+            found[row] = Row(dict(outcome.results), outcome.training, [*seen])
             seen.clear()
     return found
 
 
 @pytest.fixture(scope="module")
-def rows(materials) -> dict[str, dict[str, Row]]:
+def rows(bundles, small_defaults, small_probes) -> dict[str, dict[str, Row]]:
     """Every row of a node cell and of a graph cell, measured once."""
-    return {level: every_row(materials[name], level) for level, name in CELLS.items()}
+    return {level: every_row(bundles[name], level) for level, name in CELLS.items()}
 
 
 # --- names ---
@@ -124,7 +105,7 @@ def rows(materials) -> dict[str, dict[str, Row]]:
 def test_results_of_every_row(rows, level, row):
     results, training = rows[level][row].results, rows[level][row].training
     assert list(results) == NAMES[level][row]
-    assert {len(result.scores) for result in results.values()} == {5 if level == "node" else 10}
+    assert {len(result.scores) for result in results.values()} == {5 if level == "node" else FOLDS}
     assert {result.metric for result in results.values()} == {"accuracy"}
     epochs = {"paper": 6, "released": 4, "defaults": OURS[level]["epochs"]}.get(row)
     assert training.get("epochs") == epochs
@@ -136,9 +117,11 @@ def test_results_of_every_row(rows, level, row):
 
 @pytest.mark.parametrize("level", NAMES)
 def test_the_tables_find_every_result_they_show(level):
-    wanted = [line for lines in BLOCKS[level].values() for line in lines]
-    wanted += [line for minus in DIFFERENCES[level] for line in (minus.first, minus.second)]
-    assert [line.label for line in wanted if line.result not in NAMES[level][line.row]] == []
+    rows = [row for name, row in all_rows().items() if name in NAMES[level]]
+    lines = [line for row in rows for line in row.table_rows(level)]
+    for row in rows:
+        lines += [line for each in row.differences(level) for line in (each.first, each.second)]
+    assert [line.label for line in lines if line.result not in NAMES[level][line.row]] == []
 
 
 @pytest.mark.parametrize("level", NAMES)
@@ -153,9 +136,9 @@ def test_rows_of_a_cell_are_on_the_same_splits(rows, level):
 
 @pytest.mark.parametrize("level", CELLS)
 class TestAgainstTheProbes:
-    def test_paper(self, rows, materials, level):
+    def test_paper(self, rows, bundles, level):
         made, results, recipe = (
-            materials[CELLS[level]],
+            bundles[CELLS[level]],
             rows[level]["paper"].results,
             tiny(CELLS[level]),
         )
@@ -166,8 +149,8 @@ class TestAgainstTheProbes:
         if level == "graph":
             assert results["rbf/validation"] == probed(made, several, kernel="rbf")
 
-    def test_random(self, rows, materials, level):
-        made, results = materials[CELLS[level]], rows[level]["random"].results
+    def test_random(self, rows, bundles, level):
+        made, results = bundles[CELLS[level]], rows[level]["random"].results
         both = candidates(made, tiny(CELLS[level]).paper, epochs=[0])
         assert results["linear/validation"] == probed(made, both)
         last = list(both)[-1]
@@ -175,9 +158,9 @@ class TestAgainstTheProbes:
         if level == "graph":
             assert results["rbf/validation"] == probed(made, both, kernel="rbf")
 
-    def test_defaults(self, rows, materials, level):
+    def test_defaults(self, rows, bundles, level):
         made, results, last = (
-            materials[CELLS[level]],
+            bundles[CELLS[level]],
             rows[level]["defaults"].results,
             OURS[level]["epochs"],
         )
@@ -194,8 +177,8 @@ class TestAgainstTheProbes:
             made, {f"epoch 0, {PLAIN}": several[f"epoch 0, {PLAIN}"]}
         )
 
-    def test_what_needs_no_training(self, rows, materials, level):
-        made = materials[CELLS[level]]
+    def test_what_needs_no_training(self, rows, bundles, level):
+        made = bundles[CELLS[level]]
         raw = {"X": raw_features(made.graph, level=level)}
         assert rows[level]["raw"].results["linear/validation"] == probed(made, raw)
         if level == "graph":
@@ -207,8 +190,8 @@ class TestAgainstTheProbes:
         assert rows[level]["propagated"].results["linear/validation"] == probed(made, averaged)
 
 
-def test_the_papers_probe(rows, materials):
-    made, recipe = materials[NODE], tiny(NODE)
+def test_the_papers_probe(rows, bundles):
+    made, recipe = bundles[NODE], tiny(NODE)
     for row, epochs in (("random", [0]), ("paper", [1, 3, 6])):
         several = candidates(made, recipe.paper, epochs=epochs, kinds=[CONCAT])
         given = adam_predictions(several, made.protocol(0), epochs=15, weight_decay=1e-3, seed=SEED)
@@ -222,12 +205,12 @@ def test_the_papers_probe(rows, materials):
         )
 
 
-def test_every_combination_of_the_grid(rows, materials):
-    made, paper = materials[GRAPH], tiny(GRAPH).paper
+def test_every_combination_of_the_grid(rows, bundles):
+    made, paper = bundles[GRAPH], tiny(GRAPH).paper
     several = {"no training": embedded(made, paper, epoch=0)}
-    for lr in TUNED["lr"]:
+    for lr in GRID["lr"]:
         # Of the epochs 5, 20 and 50 the first alone lies within the recipe's 6
-        for alpha in TUNED["alpha"]:
+        for alpha in GRID["alpha"]:
             several[f"lr {lr:g}, alpha {alpha:g}, epoch 5"] = embedded(
                 made, {**paper, "lr": lr, "alpha": alpha}, epoch=5
             )
@@ -239,11 +222,11 @@ def test_every_combination_of_the_grid(rows, materials):
 
 
 @pytest.mark.parametrize("level", CELLS)
-def test_epoch_and_representation_are_chosen_per_split(rows, materials, level):
+def test_epoch_and_representation_are_chosen_per_split(rows, bundles, level):
     """A split's choice is the best of its own validation scores, whatever the other splits
     chose.
     """
-    made = materials[CELLS[level]]
+    made = bundles[CELLS[level]]
     chosen = rows[level]["paper"].results["linear/validation"].choices
     alone = {
         name: probed(made, {name: r})
@@ -257,8 +240,8 @@ def test_epoch_and_representation_are_chosen_per_split(rows, materials, level):
 
 
 @pytest.mark.parametrize(("level", "probe"), [("node", "paper-probe"), ("graph", "rbf")])
-def test_released_takes_the_best_mean_test_score(rows, materials, level, probe):
-    made, recipe = materials[CELLS[level]], tiny(CELLS[level])
+def test_released_takes_the_best_mean_test_score(rows, bundles, level, probe):
+    made, recipe = bundles[CELLS[level]], tiny(CELLS[level])
     settings = {**recipe.paper, **recipe.released}
     results, means = rows[level]["released"].results, {}
     for epoch in (1, 3, 4):  # those of the evaluation that the scripts reach, and their last
@@ -275,6 +258,7 @@ def test_released_takes_the_best_mean_test_score(rows, materials, level, probe):
             ]
         else:
             plain = {"seed": SEED, "kernel": "rbf", "preprocessing": ("none",)}
+            plain |= {"num_folds": FOLDS, "C": RBF_C}
             right = svm_probe({name: representation}, made.labels, **plain).scores
         means[name] = float(np.mean(right))
     best = results[f"{probe}/test"]
@@ -291,23 +275,23 @@ def test_released_takes_the_best_mean_test_score(rows, materials, level, probe):
 
 
 @pytest.fixture(scope="module")
-def permuted(materials) -> dict[str, dict[str, Row]]:
+def permuted(bundles, small_defaults, small_probes) -> dict[str, dict[str, Row]]:
     """The same with the labels of the test rows of split 0 moved on by one; the splits themselves
     are held.
     """
     found = {}
     for level, name in CELLS.items():
-        made = materials[name]
+        made = bundles[name]
         splits, labels = made.protocol(SEED).splits, made.labels.copy()
         labels[splits[0].test] = np.roll(made.labels[splits[0].test], 1)
         assert (labels != made.labels).any()
         graph = dataclasses.replace(made.graph, y=labels)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
-                material_module, "outer_fold_splits", lambda labels, seed, splits=splits: splits
+                data_module, "outer_fold_splits", lambda labels, seed, splits=splits: splits
             )
             found[level] = every_row(
-                dataclasses.replace(made, labels=labels, graph=graph, seen=graph), level
+                dataclasses.replace(made, labels=labels, graph=graph, train_graph=graph), level
             )
     return found
 

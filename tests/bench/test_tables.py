@@ -1,39 +1,58 @@
+"""Tables made from small ledgers: cells by hand, notes, and a slow rewrite of all numbers."""
+
 from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import random
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from graphlatent.bench.formats import FORMATS, csv_text, markdown, rows
-from graphlatent.bench.ledger import Record, read_ledger, write_record
-from graphlatent.bench.lines import BLOCKS, DIFFERENCES
-from graphlatent.bench.recipe import TABLES
-from graphlatent.bench.recipe_files import packaged
-from graphlatent.bench.tables import MAIN, TITLES, absent_sets, filled, make_table, recipes_of
+from graphlatent.bench.formats import FORMATS, csv_text, rows
+from graphlatent.bench.ledger import Record, append_record, read_ledger
+from graphlatent.bench.loading import recipes_of
+from graphlatent.bench.recipe import Recipe
+from graphlatent.bench.recipe_files import table_files
+from graphlatent.bench.rows import method_rows
+from graphlatent.bench.rows.base import TableRow
+from graphlatent.bench.tables import (
+    block_title,
+    differences_of,
+    lines_of,
+    make_table,
+    shortened,
+)
 from graphlatent.errors import ConfigError, InputError
 from ledgers import FIRST, GRAPH_SETS, NAME, SECOND, measure, note, probe_result, table, text
 
-ROOT = Path(__file__).parents[2]
-NODE_SETS = ("Computers", "Photo", "CS", "Physics", "PPI", "Flickr", "Reddit")
+TABLES = [table.name for table in table_files()]
+NODE_SETS = ("Computers", "Photo", "CS", "Physics", "PPI", "PPI-small", "Flickr", "Reddit")
 PAPER, RAW, RANDOM = (
     "LaGraph as in the paper, chosen on validation",
     "raw features",
     "random-initialised encoder",
 )
-OWN_PROBE = "LaGraph as in the paper, the paper's own probe, chosen on validation"
 ON_TEST = "released preset, released protocol: chosen on TEST"
 
 
 def fails(message: str):
     return pytest.raises((InputError, ConfigError), match=f"^{re.escape(message)}$")
+
+
+def own_lines(recipes: list[Recipe]) -> list[TableRow]:
+    """Those of the registered rows; another method has lines of its own."""
+    return [line for line in lines_of(recipes) if line.row not in method_rows()]
+
+
+def by_block(recipes: list[Recipe]) -> dict[str, list[TableRow]]:
+    found: dict[str, list[TableRow]] = {}
+    for line in own_lines(recipes):
+        found.setdefault(block_title(recipes[0].level, line), []).append(line)
+    return found
 
 
 class TestMainTables:
@@ -72,7 +91,8 @@ class TestMainTables:
         assert one.title == "Table 1: graph classification (accuracy in %)"
         assert (
             two.title
-            == "Table 2: node classification (accuracy in %; PPI, Flickr, Reddit: micro-F1)"
+            == "Table 2: node classification (accuracy in %; PPI, PPI-small, Flickr, Reddit:"
+            " micro-F1)"
         )
         assert (
             note(two, "published: ")
@@ -82,13 +102,13 @@ class TestMainTables:
         assert "accuracy of the 0/1 label table" in note(two, "published, PPI: ")
 
     def test_every_line_of_the_two_levels(self):
-        node, graph = BLOCKS["node"], BLOCKS["graph"]
+        node, graph = (by_block(recipes_of(name)) for name in ("2", "1"))
         assert [(w.row, w.result) for w in node[""]] == [
             ("raw", "linear/validation"),
             ("propagated", "linear/validation"),
             ("random", "linear/validation"),
-            ("paper", "linear/validation"),
             ("random", "linear/fixed"),
+            ("paper", "linear/validation"),
             ("paper", "linear/fixed"),
             ("paper", "paper-probe/validation"),
             ("released", "paper-probe/test"),
@@ -161,18 +181,24 @@ class TestMainTables:
     def test_the_short_form_has_the_measured_columns_and_no_notes(self, tmp_path):
         measure(tmp_path, "table2/CS", "paper", {NAME: FIRST, "linear/fixed": SECOND})
         measure(tmp_path, "table2/Photo", "raw", {NAME: FIRST})
-        made = filled("<!-- bench table 2 short -->\n<!-- end -->\n", tmp_path)
-        assert [line.split(" | ")[0] for line in made.splitlines() if line.startswith("|")] == [
-            "| ",
-            "| ---",
-            "| published",
-            "| raw features",
-            "| propagated features",
-            f"| {RANDOM}",
-            f"| {PAPER}",
+        short = shortened(table(tmp_path, "2"))
+        (block,) = short.blocks
+        others = [row.label for row in method_rows().values()]
+        assert [line.label for line in block.lines] == [
+            "published",
+            "raw features",
+            "propagated features",
+            RANDOM,
+            PAPER,
+            *others,
         ]
-        assert "|  | Photo | CS |" in made and "Per split" not in made
-        assert filled(made, tmp_path) == made
+        assert block.columns == ("Photo", "CS") and short.notes == ()
+        assert text(short, PAPER, "CS") == "80.0 ± 7.1"
+
+    def test_a_set_that_is_not_the_papers_is_marked(self, tmp_path):
+        made = table(tmp_path, "2")
+        assert text(made, "published", "PPI-small") == "not printed"
+        assert "not the 24 graphs of the paper" in note(made, "PPI-small: ")
 
     def test_where_and_when(self, tmp_path):
         measure(
@@ -213,97 +239,6 @@ class TestMainTables:
             table(tmp_path, "1")
 
 
-class TestDifferences:
-    BLOCK = -1
-
-    def test_by_hand(self, tmp_path):
-        measure(tmp_path, "table2/CS", "paper", {NAME: FIRST})
-        measure(tmp_path, "table2/CS", "random", {NAME: SECOND})
-        made = table(tmp_path, "2")
-        # 10 points more at every seed and split: the interval has no width
-        assert (
-            text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK)
-            == "+10.00 [+10.00, +10.00]"
-        )
-        assert text(made, "LaGraph as in the paper minus raw", "CS", self.BLOCK) == "not measured"
-
-    def test_lines(self):
-        assert [(m.first.row, m.second.row) for m in DIFFERENCES["node"]] == [
-            ("paper", "random"),
-            ("paper", "propagated"),
-            ("paper", "raw"),
-            ("paper", "random"),
-            ("paper", "random"),
-            ("defaults", "defaults"),
-            ("released", "paper"),
-            ("released", "released"),
-        ]
-        (fixed,) = [
-            m
-            for m in DIFFERENCES["node"]
-            if m.label == "fixed epochs minus random-initialised, features appended to both"
-        ]
-        assert (fixed.first.result, fixed.second.result) == ("linear/fixed", "linear/fixed")
-        for level, probe in (("node", "same probe"), ("graph", "theirs without scaling")):
-            (honest,) = [
-                m.label
-                for m in DIFFERENCES[level]
-                if (m.first.row, m.second.row) == ("released", "paper")
-            ]
-            assert honest == f"released, chosen on TEST, minus LaGraph as in the paper ({probe})"
-        for minus in (*DIFFERENCES["node"], *DIFFERENCES["graph"]):
-            # The same probe
-            assert minus.first.result.split("/")[0] == minus.second.result.split("/")[0]
-            assert ("TEST" in minus.label) == (
-                minus.first.result.endswith("/test")
-            ) and not minus.second.result.endswith("/test")
-
-    def test_other_splits_are_not_paired_and_that_is_said(self, tmp_path):
-        measure(tmp_path, "table2/CS", "paper", {"paper-probe/validation": FIRST})
-        measure(
-            tmp_path, "table2/CS", "released", {"paper-probe/test": [[0.9, 0.9]]}, splits="others"
-        )
-        made = table(tmp_path, "2")
-        line = "released, chosen on TEST, minus LaGraph as in the paper (same probe)"
-        assert text(made, line, "CS", self.BLOCK) == "+10.00 (not paired)"
-        (found,) = [r for r in rows(made) if r["line"] == line and r["column"] == "CS"]
-        assert found["state"] == "not paired" and found["mean"] == 10 and found["low"] is None
-
-    def test_released_on_the_same_splits_is_paired(self, tmp_path):
-        measure(tmp_path, "table1/DD", "released", {"rbf/test": FIRST, "rbf/validation": SECOND})
-        line = "released, chosen on TEST, minus the same chosen on validation"
-        assert text(table(tmp_path, "1"), line, "DD", self.BLOCK) == "+10.00 [+10.00, +10.00]"
-
-    def test_raw_features_measured_once_stand_for_every_seed(self, tmp_path):
-        for seed in range(3):
-            write_record(
-                tmp_path, Record("table2/CS", "paper", seed, {NAME: probe_result([0.5, 0.6])}, {})
-            )
-        write_record(tmp_path, Record("table2/CS", "raw", 0, {NAME: probe_result([0.6, 0.7])}, {}))
-        made = table(tmp_path, "2")
-        assert (
-            text(made, "LaGraph as in the paper minus raw", "CS", self.BLOCK)
-            == "-10.00 [-10.00, -10.00]"
-        )
-        (found,) = [
-            r
-            for r in rows(made)
-            if r["line"] == "LaGraph as in the paper minus raw" and r["column"] == "CS"
-        ]
-        assert (found["seeds"], found["splits"]) == (3, 2)
-
-    # Not -0.00
-    @pytest.mark.parametrize(("other", "said"), [(0.50001, "+0.00"), (0.5001, "-0.01")])
-    def test_nothing_less_than_nothing(self, tmp_path, other, said):
-        for row, score in (("paper", 0.5), ("random", other)):
-            measure(tmp_path, "table2/CS", row, {NAME: [[score]]})
-        made = table(tmp_path, "2")
-        assert (
-            text(made, "LaGraph as in the paper minus random-initialised", "CS", self.BLOCK)
-            == f"{said} (no interval)"
-        )
-
-
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_csv_of_a_whole_table_against_a_slow_rewrite(tmp_path, shared):
     rng = np.random.default_rng(0)
@@ -313,13 +248,18 @@ def test_the_csv_of_a_whole_table_against_a_slow_rewrite(tmp_path, shared):
             scores[data, row] = rng.uniform(0.5, 0.9, size=(3, 4))
             for seed, line in enumerate(scores[data, row].tolist()):
                 result = probe_result(line, splits="all" if shared else f"of seed {seed}")
-                write_record(tmp_path, Record(f"table2/{data}", row, seed, {NAME: result}, {}))
+                append_record(tmp_path, Record(f"table2/{data}", row, seed, {NAME: result}, {}))
     found = {
         (r["line"], r["column"]): r
         for r in csv.DictReader(io.StringIO(csv_text(table(tmp_path, "2"))))
     }
-    labels = {w.row: w.label for w in BLOCKS["node"][""] if w.result == NAME}
-    minus = {m.second.row: m.label for m in DIFFERENCES["node"] if m.second.result == NAME}
+    recipes = recipes_of("2")
+    labels = {line.row: line.label for line in lines_of(recipes) if line.result == NAME}
+    minus = {
+        m.second.row: m.label
+        for m in differences_of(recipes)
+        if (m.first.row, m.second.result) == ("paper", NAME)
+    }
     for (data, row), values in scores.items():
         _check(found[labels[row], data], values, shared=shared)
         if row in minus:
@@ -349,30 +289,23 @@ def _check(found: dict[str, str], values: np.ndarray, *, shared: bool) -> None:
 
 
 class TestEveryTable:
-    @pytest.mark.parametrize("name", TITLES)
+    @pytest.mark.parametrize("name", TABLES)
     def test_nothing_measured_leaves_no_cell_blank(self, tmp_path, name):
         made = table(tmp_path, name, absent=["PPI", "RDT-M5K"])
         cells = [cell for block in made.blocks for line in block.lines for cell in line.cells]
         assert cells and all(cell.text.strip() and cell.values["state"] for cell in cells)
         assert {c.values["state"] for c in cells} <= {
             "published",
+            "not printed",
             "not measured",
-            "data not at hand",
+            "data not available",
         }
         absent = {"1": "RDT-M5K", "2": "PPI", "9": "RDT-M5K", "10": "PPI"}.get(name)
-        assert {r["column"] for r in rows(made) if r["state"] == "data not at hand"} == (
+        assert {r["column"] for r in rows(made) if r["state"] == "data not available"} == (
             {absent} if absent else set()
         )
         for write in FORMATS.values():
             assert write(made)
-
-    def test_there_is_one_for_every_table_of_the_recipes(self):
-        assert set(TITLES) == set(TABLES) - {"own"} and set(MAIN) < set(TITLES)
-        assert (
-            sum(len(recipes_of(name)) for name in TITLES)
-            == len(recipes_of(None))
-            == len(packaged())
-        )
 
     def test_the_order_of_records_does_not_matter(self, tmp_path):
         for row in ("paper", "raw", "random"):
@@ -391,99 +324,6 @@ class TestEveryTable:
         assert text(table(tmp_path, "2", absent=["PPI"]), PAPER, "PPI") == "80.0 ± 7.1"
 
     def test_an_unknown_one(self, tmp_path):
-        message = f"The 'table' parameter of bench must be one of {tuple(TITLES)}. Got '4' instead."
+        message = f"The 'table' parameter of bench must be one of {tuple(TABLES)}. Got '4' instead."
         with fails(message):
             table(tmp_path, "4")
-
-
-PAGE = (
-    "# Results\n<!-- speed -->\nfast\n<!-- end -->\n\n"
-    "<!-- bench table alpha -->\nold\n<!-- end -->\nlast <!-- bench table 9 --><!-- end -->"
-)
-
-
-class TestFilled:
-    def test_blocks_hold_the_tables_and_the_rest_stays(self, tmp_path):
-        measure(tmp_path, "alpha/CS-5", "paper", {"linear/fixed": SECOND})
-        made = filled(PAGE, tmp_path)
-        alpha, nine = markdown(table(tmp_path, "alpha")), markdown(table(tmp_path, "9"))
-        assert (
-            made == "# Results\n<!-- speed -->\nfast\n<!-- end -->\n\n<!-- bench table alpha"
-            f" -->\n{alpha}\n<!-- end -->\nlast <!-- bench table 9 -->\n{nine}\n<!-- end -->"
-        )
-        assert filled(made, tmp_path) == made
-
-    def test_selections_cannot_end_a_block(self, tmp_path):
-        measure(
-            tmp_path,
-            "alpha/CS-5",
-            "paper",
-            {"linear/fixed": SECOND},
-            selection="a <!-- end --> b <!-- bench table 9 -->",
-        )
-        made = filled(PAGE, tmp_path)
-        assert filled(made, tmp_path) == made and made.count("<!-- end -->") == 3
-
-    def test_a_page_without_blocks_needs_no_ledger(self, tmp_path):
-        (tmp_path / "paper-0.json").write_text("damaged")
-        assert (
-            filled("# Results\n<!-- speed --><!-- end --> benches", tmp_path)
-            == "# Results\n<!-- speed --><!-- end --> benches"
-        )
-
-    def test_absent_sets_are_the_ledgers(self, tmp_path):
-        (tmp_path / "absent.json").write_text(json.dumps({"reddit-multi-5k": "why", "PPI": "why"}))
-        assert absent_sets(tmp_path) == {"RDT-M5K", "PPI"}
-        assert "| 56.4 published / data not at hand |" in filled(PAGE, tmp_path)
-
-    @pytest.mark.parametrize(
-        "start",
-        [
-            "<!-- bench table 4 -->",
-            "<!-- bench tabel 1 -->",
-            "<!-- bench -->",
-            "<!-- bench table 1 2 -->",
-        ],
-    )
-    def test_no_table(self, tmp_path, start):
-        allowed = "1, 2, 3, 9, 10, figure2, alpha, invariance, binarized"
-        with fails(
-            f"'{start}' names no table. It must be '<!-- bench table NAME -->', NAME one of"
-            f" {allowed}."
-        ):
-            filled(f"{PAGE}{start}<!-- end -->", tmp_path)
-
-    @pytest.mark.parametrize("after", ["", "text", PAGE, "<!-- bench table 9 --><!-- end -->"])
-    def test_no_end(self, tmp_path, after):
-        with fails("'<!-- bench table 1 -->' has no '<!-- end -->' after it."):
-            filled(f"{PAGE}<!-- bench table 1 -->{after}", tmp_path)
-
-    @pytest.mark.parametrize(
-        ("content", "why"),
-        [
-            ("[", "Expecting value: line 1 column 2 (char 1)"),
-            ("3", "'int' object is not iterable"),
-            ('{"PPPI": ""}', None),
-        ],
-    )
-    def test_a_damaged_list_of_absent_sets(self, tmp_path, content, why):
-        (tmp_path / "absent.json").write_text(content)
-        with pytest.raises(InputError) as caught:
-            filled(PAGE, tmp_path)
-        start = (
-            f"{tmp_path / 'absent.json'} must be a JSON object that gives a reason for each data"
-            " set that is not at hand. "
-        )
-        assert str(caught.value).startswith(start)
-        assert str(caught.value).endswith(why or "Did you mean 'PPI'?")
-
-    def test_a_damaged_record(self, tmp_path):
-        (path,) = [
-            each.path(tmp_path)
-            for each in measure(tmp_path, "alpha/CS-5", "paper", {"linear/fixed": SECOND[:1]})
-        ]
-        path.write_text(path.read_text()[:50])
-        with pytest.raises(
-            InputError, match=f"^{re.escape(str(path))} is not a record of the ledger"
-        ):
-            filled(PAGE, tmp_path)
