@@ -14,6 +14,7 @@ from typing import Any
 from graphlatent.bench.methods import LAGRAPH, make_settings
 from graphlatent.config import Level, Settings
 from graphlatent.methods.lagraph.settings import LaGraphSettings
+from graphlatent.methods.registry import method_names
 
 CHOICES = ("dataset", "protocol", "metric", "binarize")
 """Besides settings and evaluation, what a recipe may mark as ours."""
@@ -126,8 +127,13 @@ class Recipe:
         return "defaults" not in self.rows
 
     def published_of(self, row: str) -> Published | None:
-        """The published number of a row: of another method its own, else the paper's."""
-        return self.methods[row].published if row in self.methods else self.published
+        """The published number of a row: of another method its own, else the paper's.
+
+        None where this cell does not have that method.
+        """
+        if row in self.methods:
+            return self.methods[row].published
+        return None if row in method_names(self.level) else self.published
 
     def settings(self) -> LaGraphSettings:
         """The paper's settings, with ours where the paper says nothing; a new object each time."""
