@@ -16,8 +16,10 @@ from typing import Any
 import harness
 import torch
 
-from graphlatent.config import NodeSettings, resolve
+from graphlatent.config import resolve
 from graphlatent.data.graph import GraphData
+from graphlatent.methods.lagraph.method import LaGraph
+from graphlatent.methods.lagraph.settings import NodeLaGraphSettings
 from graphlatent.training.setup import choose_form, set_up
 
 NODES, EDGES, FEATURES, WIDTH = 10_000, 100_000, 2000, 512
@@ -37,14 +39,15 @@ def graph_of(density: float) -> GraphData:
 
 def step_of(graph: GraphData, form: str, device: torch.device) -> Any:
     """A function that runs one step."""
+    settings = resolve(NodeLaGraphSettings(hidden_dim=WIDTH, features=form), owner="benchmark")
     training, _ = set_up(
         graph,
-        resolve(NodeSettings(hidden_dim=WIDTH, features=form), owner="benchmark"),
+        LaGraph(settings, level="node"),
         device=device,
     )
     training.model.train()
     index = training.batches.plan(training.plan_generator)[0]
-    return lambda: training.stepper(training.batches, index, training.engine)
+    return lambda: training.stepper(training.batches, index)
 
 
 def seconds_of(graph: GraphData, form: str, device: torch.device) -> float:

@@ -20,9 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from graphlatent import load_dataset
-from graphlatent.config import GraphSettings, resolve
+from graphlatent.config import resolve
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import GraphData
+from graphlatent.methods.lagraph.method import LaGraph
+from graphlatent.methods.lagraph.settings import GraphLaGraphSettings
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 from graphlatent.training.loop import Hooks
 from graphlatent.training.setup import set_up
@@ -128,7 +130,7 @@ def general_epoch(graph: GraphData, device: torch.device) -> Any:
 
 def fast_epoch(graph: GraphData, device: torch.device, precision: str) -> Any:
     """A function that runs one epoch the fast way: what `GraphLaGraph.fit` runs."""
-    settings = GraphSettings(
+    settings = GraphLaGraphSettings(
         hidden_dim=WIDTH,
         num_layers=LAYERS,
         decoder_layers=1,
@@ -137,7 +139,9 @@ def fast_epoch(graph: GraphData, device: torch.device, precision: str) -> Any:
         alpha=ALPHA,
         precision=precision,
     )
-    training, _ = set_up(graph, resolve(settings, owner="benchmark"), device=device)
+    training, _ = set_up(
+        graph, LaGraph(resolve(settings, owner="benchmark"), level="graph"), device=device
+    )
     training.model.train()
     return lambda: training.run_epoch(Hooks())
 

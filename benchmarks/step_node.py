@@ -20,8 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from graphlatent import load_dataset
-from graphlatent.config import NodeSettings, resolve
+from graphlatent.config import resolve
 from graphlatent.data.graph import GraphData
+from graphlatent.methods.lagraph.method import LaGraph
+from graphlatent.methods.lagraph.settings import NodeLaGraphSettings
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 from graphlatent.training.setup import choose_form, set_up
 
@@ -109,11 +111,13 @@ def general_step(graph: GraphData, device: torch.device, width: int) -> Any:
 
 def fast_step(graph: GraphData, device: torch.device, width: int, precision: str) -> Any:
     """A function that runs one step the fast way: what `NodeLaGraph.fit` runs."""
-    settings = resolve(NodeSettings(hidden_dim=width, precision=precision), owner="benchmark")
-    training, _ = set_up(graph, settings, device=device)
+    settings = resolve(
+        NodeLaGraphSettings(hidden_dim=width, precision=precision), owner="benchmark"
+    )
+    training, _ = set_up(graph, LaGraph(settings, level="node"), device=device)
     training.model.train()
     index = training.batches.plan(training.plan_generator)[0]
-    return lambda: training.stepper(training.batches, index, training.engine)
+    return lambda: training.stepper(training.batches, index)
 
 
 def one_way(

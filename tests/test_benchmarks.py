@@ -7,8 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+
+from cases import random_graph
 
 ROOT = Path(__file__).parents[1]
+CPU = torch.device("cpu")
 
 
 def script(name: str):
@@ -46,3 +50,26 @@ class TestCollapse:
         assert collapse.likeness(rows, turned) == pytest.approx(1)
         other = collapse.standardised(np.random.default_rng(2).standard_normal(rows.shape))
         assert collapse.likeness(rows, other) < 0.01
+
+
+class TestSteps:
+    """The timed functions run, on small graphs: a benchmark that fails is found here."""
+
+    @pytest.fixture(autouse=True)
+    def _on_path(self, monkeypatch):
+        monkeypatch.syspath_prepend(ROOT / "benchmarks")
+
+    def test_node_steps(self):
+        module = script("step_node")
+        graph = random_graph([30], num_features=8)
+        fast = module.fast_step(graph, CPU, 8, "fp32")
+        assert float(fast()[0]) > float(min(fast()[0] for _ in range(30)))
+
+    def test_graph_epochs(self):
+        module = script("step_graph")
+        module.fast_epoch(random_graph([5, 6, 7]), CPU, "fp32")()
+
+    def test_forms(self):
+        module = script("forms")
+        for form in ("dense", "sparse"):
+            assert np.isfinite(module.step_of(random_graph([30]), form, CPU)().numpy()).all()
