@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -19,8 +20,10 @@ from graphlatent.errors import TrainingInterrupted
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.methods import registry
 from graphlatent.training.loop import Hooks
+from standins import write_photo
 
 PAGE = Path(__file__).parents[1] / "docs" / "adding_a_method.md"
+TOML = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S)
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S)
 
 
@@ -73,9 +76,23 @@ def test_from_the_command_line(autoencoder, tmp_path, monkeypatch):
     assert len(pd.read_parquet("new.parquet")) == 4
 
 
+def test_in_a_table(autoencoder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_photo(Path("data"))
+    Path("own.toml").write_text(TOML[-1])
+    words = ["bench", "run", "own.toml", "--results", "mine", "--data", "data", "--seeds", "1"]
+    code, out, err = run(*words, "--device", "cpu")
+    assert code == 0 and "2 done" in out, err
+    records = [json.loads(line) for line in Path("mine/own.jsonl").read_text().splitlines()]
+    (found,) = [each for each in records if each["row"] == "autoencoder"]
+    assert found["definition"]["settings"]["hidden_dim"] == 16
+    assert len(found["results"]["linear/validation"]["scores"]) == 20
+    assert "2 skipped" in run(*words)[1]
+
+
 def test_an_installed_package_announces_its_method(tmp_path):
     """A real distribution on the path, found by its entry point in a process of its own."""
-    entry = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S)[0]
+    entry = TOML[0]
     assert 'entry-points."graphlatent.methods"' in entry
     info = tmp_path / "your_package-1.0.dist-info"
     info.mkdir()

@@ -202,7 +202,7 @@ class TestPlaces:
             "cpu",
         )
         assert (code, out) == (
-            0,
+            1,
             "0 done, 0 skipped, 1 without data, 0 failed; data not available locally: MUTAG\n",
         )
 

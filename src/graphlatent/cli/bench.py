@@ -26,10 +26,10 @@ from graphlatent.io.atomic import refuse_unwritable, write_text
 DEFAULT_RESULTS = Path("results")
 
 Results: TypeAlias = Annotated[
-    Path | None, typer.Option("--results", help="Folder of the records [default: results].")
+    Path | None, typer.Option("--results", help="Folder of the records (default: results).")
 ]
 Data: TypeAlias = Annotated[
-    Path | None, typer.Option("--data", help="Data root [default: GRAPHLATENT_DATA].")
+    Path | None, typer.Option("--data", help="Data root (default: GRAPHLATENT_DATA).")
 ]
 
 
@@ -75,7 +75,7 @@ def show_table(
     form: Annotated[
         str | None,
         typer.Option(
-            "--format", help="md, csv or html [default: by the ending of --out, else md]."
+            "--format", help="md, csv or html (default: by the ending of --out, else md)."
         ),
     ] = None,
     results: Results = None,

@@ -36,7 +36,7 @@ def run_rows(
     rows: Annotated[
         str | None,
         typer.Option(
-            "--rows", help="Only these rows, separated by commas [default: those of a cell]."
+            "--rows", help="Only these rows, separated by commas (default: those of a cell)."
         ),
     ] = None,
     seeds: Annotated[
@@ -46,11 +46,11 @@ def run_rows(
         "results"
     ),
     data: Annotated[
-        Path | None, typer.Option("--data", help="Data root [default: GRAPHLATENT_DATA].")
+        Path | None, typer.Option("--data", help="Data root (default: GRAPHLATENT_DATA).")
     ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")] = "auto",
     probe_device: Annotated[
-        str | None, typer.Option("--probe-device", help="Where to probe [default: as --device].")
+        str | None, typer.Option("--probe-device", help="Where to probe (default: as --device).")
     ] = None,
     jobs: Annotated[
         int, typer.Option("--jobs", min=1, help="Processes; each gets its share of the cores.")
@@ -110,7 +110,8 @@ def run_rows(
                 "events": [asdict(event) for event in events],
             }
         )
-    if found["failed"]:
+    nothing_measured = found["missing"] and not found["done"] and not found["skipped"]
+    if found["failed"] or nothing_measured:
         raise typer.Exit(1)
 
 

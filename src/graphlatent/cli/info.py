@@ -110,7 +110,7 @@ def settings(
 
 def list_data(
     root: Annotated[
-        Path | None, typer.Option("--root", help="Data root [default: GRAPHLATENT_DATA].")
+        Path | None, typer.Option("--root", help="Data root (default: GRAPHLATENT_DATA).")
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,

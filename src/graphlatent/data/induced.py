@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.utils import subgraph
 
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import InputError
@@ -35,6 +34,9 @@ def induced_subgraph(graph: GraphData, nodes: Tensor) -> GraphData:
     if not bool(nodes.any()):
         raise InputError("A subgraph needs at least one node, and none is chosen.")
     kept = nodes.nonzero().squeeze(1)
+    # Imported here: see readers/pyg.py.
+    from torch_geometric.utils import subgraph
+
     edge_index, edge_weight = subgraph(
         nodes, graph.edge_index, graph.edge_weight, relabel_nodes=True, num_nodes=graph.num_nodes
     )

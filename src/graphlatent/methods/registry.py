@@ -56,6 +56,7 @@ def _import_plugins() -> None:
 
 def method_names(level: str) -> list[str]:
     """The names of the methods registered at a level, sorted."""
+    _import_plugins()
     return sorted(name for name, registered in _ESTIMATORS if registered == level)
 
 

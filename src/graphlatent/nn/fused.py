@@ -53,9 +53,8 @@ def post_linear_pair(
     Each view has its own batch-norm statistics.
     """
     rows, width = z.shape
-    if encoder.kind == "gin":
-        stacked = z.view(2 * rows, width // 2)
-        z = encoder.convs[i].row_wise(stacked).view(rows, width)  # type: ignore[operator]
+    stacked = z.view(2 * rows, width // 2)
+    z = encoder.convs[i].row_wise(stacked).view(rows, width)  # type: ignore[operator]
     return _activate_and_normalize(encoder, i, z, limit)
 
 

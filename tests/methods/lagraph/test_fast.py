@@ -14,12 +14,13 @@ from cases import as_sparse, double_batch, double_model, generator, make_setting
 from graphlatent import GraphLaGraph, NodeLaGraph
 from graphlatent.data.graph import GraphData
 from graphlatent.methods.base import combine
-from graphlatent.methods.lagraph.fast import choose_engine, compute_terms, shared_views
+from graphlatent.methods.lagraph.fast import can_share, choose_engine, compute_terms, shared_views
 from graphlatent.methods.lagraph.masking import draw_mask
 from graphlatent.methods.lagraph.method import LaGraph
 from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, precompute
 from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO, blocked_error, gram_error
 from graphlatent.methods.lagraph.views import general_views
+from graphlatent.nn.encoders import GCNLayer
 
 
 @settings(max_examples=60, deadline=None)
@@ -273,3 +274,14 @@ def test_float32_gradients_of_both_engines_agree():
         gradients = torch.autograd.grad(total, list(model.parameters()))
         grads.append(torch.cat([g.flatten() for g in gradients]))
     assert float((grads[0] - grads[1]).norm() / grads[0].norm()) < 1e-4
+
+
+def test_only_the_built_in_layers_are_shared():
+    class Scaled(GCNLayer):
+        """A layer of the user's that is not linear in its input."""
+
+    model = double_model(make_settings("node"), 4)
+    assert can_share(model.encoder)
+    model.encoder.convs[1] = Scaled(5, 5)
+    assert not can_share(model.encoder)
+    assert not can_share(torch.nn.Linear(4, 4))

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
 import numpy as np
 from torch import Tensor
-from torch_geometric.utils import to_edge_index
 
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.readers.options import unused_edge_columns
 from graphlatent.errors import InputError
+
+
+def is_pyg(value: object, *names: str) -> bool:
+    """Whether a value is an instance of one of these classes of `torch_geometric.data`.
+
+    PyG is imported where it is used, here and in data/edges.py and data/induced.py: the import
+    takes more than a second (2 CPU cores, 2026-11-18). Before anybody has imported it, no value can
+    be an instance of its classes.
+    """
+    if "torch_geometric" not in sys.modules:
+        return False
+    from torch_geometric import data
+
+    return isinstance(value, tuple(getattr(data, name) for name in names))
 
 
 def read_data(data: Any, *, name: str = "graph") -> list[RawGraph]:
@@ -57,6 +71,8 @@ def _edges(data: Any, name: str) -> tuple[Any, Any]:
             return data.edge_index, data.edge_weight
         return data.edge_index, data.edge_attr if _is_weight(data.edge_attr) else None
     if "adj_t" in data:
+        from torch_geometric.utils import to_edge_index
+
         transposed, value = to_edge_index(data.adj_t)
         return transposed.flip(0), (
             value if value is not None and not bool((value == 1).all()) else None

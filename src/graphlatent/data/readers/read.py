@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
-from torch_geometric.data import Data, HeteroData
-from torch_geometric.data import Dataset as PyGDataset
 
 from graphlatent.data.assemble import assemble
 from graphlatent.data.cut import take_apart
@@ -25,7 +23,7 @@ from graphlatent.data.readers.files import ACCEPTED as ACCEPTED_FILES
 from graphlatent.data.readers.files import read_path
 from graphlatent.data.readers.networkx import is_networkx, read_networkx
 from graphlatent.data.readers.options import TableOptions
-from graphlatent.data.readers.pyg import read_data
+from graphlatent.data.readers.pyg import is_pyg, read_data
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.errors import InputError
 
@@ -155,7 +153,7 @@ def _is_dataset_name(source: object) -> bool:
 
 
 def _is_graph_object(value: object) -> bool:
-    return isinstance(value, GraphData | Data | HeteroData) or is_networkx(value)
+    return isinstance(value, GraphData) or is_pyg(value, "Data", "HeteroData") or is_networkx(value)
 
 
 def _is_several(source: Any) -> bool:
@@ -164,7 +162,7 @@ def _is_several(source: Any) -> bool:
     """
     if isinstance(source, tuple):
         return len(source) > 0 and all(_is_graph_object(part) for part in source)
-    return isinstance(source, list | PyGDataset)
+    return isinstance(source, list) or is_pyg(source, "Dataset")
 
 
 def _without_nodes(request: _Request) -> _Request:
@@ -188,12 +186,12 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
         return [read_networkx(source, options=request.options, name=name)]
     if isinstance(source, tuple):
         return _read_tuple(source, request, name=name)
-    if isinstance(source, HeteroData):
+    if is_pyg(source, "HeteroData"):
         raise InputError(
             f"{name} is a PyG HeteroData, with nodes or edges of several kinds. Turn it into one"
             " kind with to_homogeneous()."
         )
-    if isinstance(source, Data):
+    if is_pyg(source, "Data"):
         request.refuse("a PyG Data")
         return read_data(source, name=name)
     if is_adjacency(source):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from graphlatent.config import GraphSettings
@@ -60,6 +60,17 @@ class Engine:
     dtype: torch.dtype | None = None
 
 
+def can_share(encoder: nn.Module) -> bool:
+    """Whether the masked view can be computed from the plain one.
+
+    It can where every layer is one fixed matrix, one weight and a row-wise function, followed by
+    activation and norm in this order: the built-in layers, not any other.
+    """
+    if not isinstance(encoder, GNNEncoder) or encoder.norm_first:
+        return False
+    return all(type(conv) in (GCNLayer, GINLayer) for conv in encoder.convs)
+
+
 def choose_engine(model: LaGraphModel, settings: LaGraphSettings) -> Engine:
     """The fastest engine for this model and objective."""
     if settings.engine == "general":
@@ -73,7 +84,7 @@ def choose_engine(model: LaGraphModel, settings: LaGraphSettings) -> Engine:
         # The decoder's output on masked rows only, unless its batch norm needs all rows.
         masked_only = settings.invariance_on == "masked" or settings.objective == "denoise"
         rows_only = row_wise and masked_only
-    share = isinstance(model.encoder, GNNEncoder) and not model.encoder.norm_first
+    share = can_share(model.encoder)
     squared = settings.objective in ("mse-embed", "mse-output")
     low_precision = settings.precision == "bf16" and usable(next(model.parameters()))
     return Engine(

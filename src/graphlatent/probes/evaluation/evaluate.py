@@ -104,7 +104,9 @@ def _probe(
     if plan.kind == "knn":
         score = "micro-F1" if labels.ndim == 2 else "accuracy"
         return knn_probe(rows, labels, splits=splits, metric=score, refit=refit)
-    return linear_probe(rows, labels, splits=splits, refit=refit)
+    if plan.kind == "linear":
+        return linear_probe(rows, labels, splits=splits, refit=refit)
+    raise ValueError(f"there is no probe of kind {plan.kind!r} that scores labels")
 
 
 def _all_zeros(labels: Array, splits: tuple[Split, ...]) -> ProbeResult:
