@@ -67,7 +67,9 @@ class TestSteps:
 
     def test_graph_epochs(self):
         module = script("step_graph")
-        module.fast_epoch(random_graph([5, 6, 7]), CPU, "fp32")()
+        epoch = module.fast_epoch(random_graph([5, 6, 7]), CPU, "fp32")
+        # Nothing is returned: an epoch is appended to the history of the run.
+        assert epoch() is None and epoch() is None
 
     def test_forms(self):
         module = script("forms")

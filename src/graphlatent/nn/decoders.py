@@ -16,7 +16,9 @@ from graphlatent.ops.sparse import SparseMatrix
 
 def linear(in_dim: int, out_dim: int) -> nn.Linear:
     """An uninitialised linear layer: torch would initialise it from the global generator."""
-    layer: nn.Linear = skip_init(nn.Linear, in_dim, out_dim, dtype=torch.float32)  # type: ignore[no-untyped-call]
+    layer: nn.Linear = skip_init(  # type: ignore[no-untyped-call]
+        nn.Linear, in_dim, out_dim, dtype=torch.float32
+    )
     return layer
 
 

@@ -20,7 +20,8 @@ def post_linear(encoder: GNNEncoder, i: int, z: Tensor, *, limit: Tensor | None 
 
     Rows from `limit` on are padding.
     """
-    return _activate_and_normalize(encoder, i, encoder.convs[i].row_wise(z), limit)  # type: ignore[operator]
+    z = encoder.convs[i].row_wise(z)  # type: ignore[operator]
+    return _activate_and_normalize(encoder, i, z, limit)
 
 
 def post_linear_masked(

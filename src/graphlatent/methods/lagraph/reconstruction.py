@@ -51,7 +51,9 @@ def gram_error(
         x_sq_norm: ||x_v||^2, [N].
         x_sum: sum_v x_v, [F], if precomputed; used where all weights are equal.
     """
-    error: Tensor = _GramError.apply(hidden, weight, bias, x, row_weight, x_sq_norm, x_sum)  # type: ignore[no-untyped-call]
+    error: Tensor = _GramError.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, bias, x, row_weight, x_sq_norm, x_sum
+    )
     return error
 
 
@@ -63,7 +65,9 @@ def blocked_error(
     On a GPU a dense `x` may be padded with columns of zeros to a multiple of 8, as fast matrix
     products require.
     """
-    error: Tensor = _BlockedError.apply(hidden, weight, bias, x, row_weight)  # type: ignore[no-untyped-call]
+    error: Tensor = _BlockedError.apply(  # type: ignore[no-untyped-call]
+        hidden, weight, bias, x, row_weight
+    )
     return error
 
 
