@@ -60,7 +60,7 @@ def probe(
         int | None,
         typer.Option(
             "--seeds",
-            help="Number of seeds: of splits (default 1), or of clusters and communities (default 5).",
+            help="Number of seeds of splits (default: 1), clusters or communities (default: 5).",
             min=1,
         ),
     ] = None,
