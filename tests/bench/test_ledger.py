@@ -301,7 +301,7 @@ class TestDefinitions:
             "The seeds of table1/MUTAG, row 'paper', were measured with different settings, so they"
             f" cannot be averaged: seeds 0, 2 with fingerprint {one}; 1 with fingerprint {other}."
             " Run the cell again with all of these seeds: what was measured with other settings is"
-            " then measured anew."
+            " then measured again."
         )
 
     @pytest.mark.parametrize("gather", [results_of, by_seed])

@@ -285,7 +285,7 @@ class TestFill:
         assert page.read_text() == self.PAGE  # only checked
         assert run("bench", "fill", page, other)[:2] == (
             0,
-            "page.md: written anew\nother.md: as the records say\n",
+            "page.md: updated\nother.md: as the records say\n",
         )
         assert "| alpha 5 | not measured | " in page.read_text() and other.read_text() == "no table"
         assert run("bench", "fill", page, other, "--check")[0] == 0

@@ -125,7 +125,7 @@ def test_an_encoder_that_only_python_knows(tables):
     (tables / "own.toml").write_text('[settings]\nencoder = "custom:Mine"\n')
     options = ["--config", tables / "own.toml", "--out", tables / "run"]
     assert fails("train", tables / "edges.csv", *options).startswith(
-        "This run was trained with your own encoder; go on with it from Python"
+        "This run was trained with your own encoder; continue it from Python"
     )
 
 

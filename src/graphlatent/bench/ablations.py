@@ -96,7 +96,7 @@ def shown_row(recipe: Recipe) -> TableRow:
 
 
 def _variant(records: TableRecords, recipe: Recipe | None, *, memory: bool) -> Cell:
-    """What was printed and what was measured, in one cell."""
+    """The published and the measured number in one cell."""
     if recipe is None:
         return empty_cell("no such cell")
     cell, printed = records.cell(recipe, shown_row(recipe)), recipe.published

@@ -102,13 +102,13 @@ class CellContext:
         return self.measurement.probes
 
     def protocol(self, *, released: bool = False) -> Protocol:
-        """Labels under lock: a new protocol for every question."""
+        """A new protocol with locked test labels; `released` selects as the released scripts do."""
         return self.data.protocol(self.seed, released=released)
 
     # -- training
 
     def train(self, spec: TrainingSpec, epochs: Iterable[int]) -> None:
-        """Train once to all of the epochs, rather than anew for each."""
+        """Train once through all of the epochs, not once for each."""
         self.measurement.trainings.train(spec, sorted(set(epochs)))
 
     def training_facts(self, spec: TrainingSpec) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """From a recipe to its data: the graph, the part that training may see, labels and splits.
 
 Transductive node sets have 20 random 10/10/80 splits, the same for every seed of training. Graph
-sets have 10 stratified folds, drawn anew for every seed. Inductive sets have their published parts:
+sets have 10 stratified folds, drawn for every seed. Inductive sets have their published parts:
 training sees the subgraph of the training nodes (of PPI the training graphs) alone, the encoder
 then embeds everything, the probe is fitted on training nodes and measured on test nodes.
 """
@@ -49,7 +49,7 @@ class DatasetBundle:
     metric: str
 
     def protocol(self, seed: int, *, released: bool = False) -> Protocol:
-        """Labels under lock; a new protocol for every question."""
+        """A new protocol with locked test labels; `released` selects as the released scripts do."""
         splits = outer_fold_splits(self.labels, seed=seed) if self.splits is None else self.splits
         return (ReleasedProtocol if released else Protocol)(self.labels, splits, metric=self.metric)
 

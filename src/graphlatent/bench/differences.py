@@ -223,7 +223,7 @@ def _check_same_data(records: Sequence[Record], *names: CellRow) -> None:
     measured = {record.cell for record in records}
     sets = {}
     for name in names:
-        # A cell of a file of one's own is known by its records alone.
+        # A cell of the user's own recipe file is known by its records alone.
         if name.cell in cell_names() or name.cell not in measured:
             sets[str(name)] = load_recipe(name.cell).dataset
     if len(set(sets.values())) > 1:

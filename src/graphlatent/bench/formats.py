@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 # What a cell may say to machines, in per cent where it is a score; columns of the CSV after those
-# that say where the cell stands.
+# that say where the cell is.
 FIELDS = (
     "state",
     "published",
@@ -96,7 +96,7 @@ class Table:
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
-    """One dict per cell: where it stands, and all of `FIELDS`; None where there is nothing to say.
+    """One dict per cell: its position and all of `FIELDS`; None where there is no value.
     Floats have 4 decimals.
     """
     found = []
@@ -151,7 +151,7 @@ li { margin: .3rem 0; max-width: 60rem; }
 
 
 def html_page(table: Table) -> str:
-    """The table as a web page that needs nothing beside itself."""
+    """The table as a self-contained web page."""
     body = [f"<h1>{html.escape(table.title)}</h1>"]
     for block in table.blocks:
         body += [f"<h2>{html.escape(block.title)}</h2>"] if block.title else []

@@ -22,7 +22,7 @@ from graphlatent.probes.results import ProbeResult
 
 RecordKey: TypeAlias = tuple[str, str, int]
 OWN_FILE = "own"
-"""Where cells of files of one's own are kept: they have no table in their name."""
+"""The file for records of the user's own recipes, which have no table in their name."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def records_of(records: Sequence[Record], *, cell: str, row: str, result: str) -
         raise InputError(
             f"The seeds of {cell}, row '{row}', were measured with different settings, so they"
             f" cannot be averaged: seeds {listed}. Run the cell again with all of these seeds: what"
-            " was measured with other settings is then measured anew."
+            " was measured with other settings is then measured again."
         )
     return found
 

@@ -25,7 +25,7 @@ MEMORY = (
 
 @dataclass(frozen=True)
 class Provenance:
-    """How the score in one cell of a table came about.
+    """How the score in one cell of a table was obtained.
 
     Args:
         label: of its line.

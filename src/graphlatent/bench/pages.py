@@ -1,4 +1,4 @@
-"""Generated blocks of Markdown pages: what stands between a mark and the next `<!-- end -->`.
+"""Generated blocks of Markdown pages: the text between a mark and the next `<!-- end -->`.
 
 A mark is `<!-- NAME ARGUMENTS -->` with a registered NAME; other comments are left alone. `table`
 is registered here: `<!-- table 2 -->` and `<!-- table 2 short -->`. `benchmarks/pages.py` registers
@@ -25,7 +25,7 @@ _MARK = re.compile(rf"<!-- (?P<mark>[\w -]+?) -->(?:(?P<inside>.*?){re.escape(EN
 
 
 def fill_page(text: str, makers: Mapping[str, BlockMaker]) -> str:
-    """The page with its generated blocks made anew.
+    """The page with its generated blocks regenerated.
 
     Args:
         text: of the page.

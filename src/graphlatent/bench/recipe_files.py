@@ -140,7 +140,7 @@ def file_values(
     Args:
         path: TOML.
         name: what it is called in messages, and in the `extends` of other files.
-        known: keys that may stand at the top, beside `extends`.
+        known: keys allowed at the top level, besides `extends`.
         below: names of the files that extend this one.
 
     Raises:
@@ -166,7 +166,7 @@ def file_values(
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Values:
-    """Both, the second going before; tables within are merged likewise."""
+    """Both merged; the second overrides the first, and nested tables are merged likewise."""
     both = dict(first)
     for key, value in second.items():
         old = both.get(key)

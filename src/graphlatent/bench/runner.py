@@ -3,7 +3,7 @@
 Measured rows are skipped, and a failed row does not stop the others.
 
 Cells of the same data set and seed are run together, since they share data, trainings and probes. A
-record is appended as soon as a row is done, so a run that is killed goes on where it stopped.
+record is appended as soon as a row is done, so a run that was killed continues where it stopped.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def _in_order(tasks: Sequence[_Task]) -> Iterator[Event]:
 def _side_by_side(tasks: Sequence[_Task], jobs: int) -> Iterator[Event]:
     """Run tasks in several processes.
 
-    Where a process dies, for example because it ran out of memory, the tasks that were running are
-    tried again one at a time.
+    Where a process dies, for example because it ran out of memory, the unfinished tasks are
+    tried again, each in a process of its own.
     """
     broken = []
     with _pool(jobs) as pool:

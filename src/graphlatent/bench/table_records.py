@@ -58,7 +58,7 @@ class TableRecords:
     def provenance(
         self, recipes: Iterable[Recipe], row: TableRow, *, label: str
     ) -> list[Provenance]:
-        """How the measured cells of a line came about."""
+        """How the measured cells of a line were obtained."""
         found = [(recipe, self.found(recipe, row)) for recipe in recipes]
         return [
             Provenance(

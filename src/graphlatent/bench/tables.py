@@ -1,4 +1,4 @@
-"""The tables of the paper, made from the ledger: what was printed, and what was measured beside it.
+"""The tables of the paper, made from the ledger: published and measured numbers.
 
 A main table (1, 2, binarized) has a column for each data set and the lines of the registered rows.
 The others are ablations (`ablations.py`).
@@ -141,14 +141,14 @@ def differences_of(recipes: Sequence[Recipe]) -> list[RowDifference]:
 
 
 def block_title(level: Level, line: TableRow) -> str:
-    """The block that a line stands in: at graph level there is one for each kind of SVM."""
+    """The block of a line: at graph level there is one for each kind of SVM."""
     if level == "node":
         return ""
     return "RBF SVM" if line.result.startswith("rbf/") else "Linear SVM"
 
 
 def _above(table: TableFile, recipes: Sequence[Recipe]) -> set[tuple[str, str]]:
-    """Cells and rows of other tables that stand above an ablation."""
+    """Cells and rows of other tables that are shown above an ablation."""
     if not table.variants:
         return set()
     return {(recipe.name, row.row) for recipe, row in baseline_rows(recipes)}

@@ -12,7 +12,7 @@ import sys
 def main() -> None:
     """Run the command line; the entry point of the `graphlatent` command."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a letter shows a question mark.
+        # A character that the terminal cannot encode is shown as a question mark.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:

@@ -166,7 +166,7 @@ def fill(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write the tables of Markdown pages anew from the records."""
+    """Update the tables of Markdown pages from the records."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         root = _folder(results or DEFAULT_RESULTS)
         # All of them are made before any is written.
@@ -175,7 +175,7 @@ def fill(
         for page in pages:
             if page in changed and not check:
                 write_text(page, texts[page][1])
-            done = "differs from the records" if check else "written anew"
+            done = "differs from the records" if check else "updated"
             output.say(f"{page}: {done if page in changed else 'as the records say'}")
         output.result(
             {"changed": [str(page) for page in changed], "checked": [str(page) for page in pages]}
@@ -195,7 +195,7 @@ def compact_records(
         output.result({str(path): count for path, count in dropped.items()})
 
 
-# ---- what the commands share
+# ---- shared by the commands
 
 
 def _folder(path: Path) -> Path:

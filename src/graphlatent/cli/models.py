@@ -54,7 +54,7 @@ def make_estimator(
     values = {**values, **dict(assigned)}
     if str(values.get("encoder", "")).startswith("custom:"):
         raise ConfigError(
-            "This run was trained with your own encoder; go on with it from Python: fit(graph,"
+            "This run was trained with your own encoder; continue it from Python: fit(graph,"
             " run=RunFolder(path))."
         )
     return from_mapping(cls, values, where=str(options.config or "--set"))

@@ -132,9 +132,7 @@ def _check_free(run: RunFolder, *, overwrite: bool) -> None:
 
 def _check_resumable(run: RunFolder) -> None:
     if run.replace:
-        raise ConfigError(
-            "--resume goes on with a run and --overwrite replaces it. Give one of them."
-        )
+        raise ConfigError("--resume continues a run and --overwrite replaces it. Give one of them.")
     if not run.started:
         raise ConfigError(
             f"There is no run to resume in {run.path}. Leave out --resume to start one."

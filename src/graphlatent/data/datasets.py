@@ -45,7 +45,7 @@ class DatasetInfo:
         num_nodes: nodes of a graph, on average.
         num_edges: undirected edges of a graph, on average. Of COLLAB with its 2,837 self-loops, of
             PPI-small with half of its 6,322: `load_dataset` drops them.
-        num_features: F; 0 where there are none and node degrees stand in.
+        num_features: F; 0 where there are none and node degrees are used instead.
         num_classes: K; of PPI and PPI-small the labels, of which a node may have any number.
         aliases: other names it is known by.
         raw_files: names of the raw files; empty for the TU layout, whose names follow from
@@ -373,7 +373,7 @@ def _with_pyg(info: DatasetInfo, root: Path, load: Callable[[Any], Any]) -> Any:
 def _unavailable(info: DatasetInfo, root: Path, why: str) -> InputError:
     files = (
         ", ".join(info.raw_files)
-        or f"{info.folder}_A.txt, {info.folder}_graph_indicator.txt and their companions"
+        or f"{info.folder}_A.txt, {info.folder}_graph_indicator.txt and the other files of the set"
     )
     return InputError(
         f"The data set {info.name} is not (or not whole) under {root} and {why}. Put its files"

@@ -1,4 +1,4 @@
-"""A graph in plain numbers, and what stands in the way of training on it."""
+"""Statistics of a graph, and problems for training on it."""
 
 from __future__ import annotations
 

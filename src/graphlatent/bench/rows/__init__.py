@@ -50,5 +50,5 @@ def row_names() -> tuple[str, ...]:
 
 
 def seed_0_stands_for_all(row: Row, recipe: Recipe) -> bool:
-    """Whether a row of a cell is the same for every seed; folds are drawn anew for each."""
+    """Whether a row of a cell is the same for every seed; folds differ between seeds."""
     return not row.seeded and recipe.protocol != "folds"

@@ -38,7 +38,7 @@ def load_arrays(path: Path, *, role: str) -> dict[str, Array]:
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError) as error:
         raise InputError(
             f"{role}: {path} cannot be read as NumPy arrays. The reader says: {error}. Write the"
-            " file anew."
+            " file again."
         ) from error
 
 

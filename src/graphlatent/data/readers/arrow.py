@@ -184,7 +184,7 @@ def _read_parquet(path: Path, name: str) -> Any:
             return file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(
-            f"{name}: {path} cannot be read as Parquet. {_first_line(error)} Write the file anew."
+            f"{name}: {path} cannot be read as Parquet. {_first_line(error)} Write the file again."
         ) from error
 
 

@@ -54,7 +54,7 @@ def read_graphml(path: Path, *, options: TableOptions | None = None) -> list[Raw
         parser.close()
     except (ET.ParseError, OSError, LookupError, UnicodeError) as error:
         raise InputError(
-            f"{path} cannot be read as GraphML. The reader says: {error}. Write the file anew."
+            f"{path} cannot be read as GraphML. The reader says: {error}. Write the file again."
         ) from error
     if not reader.graphs:
         raise InputError(

@@ -52,7 +52,7 @@ def read_npz(path: Path, *, binarize: bool = False) -> RawGraph:
             raise
         raise InputError(
             f"{path} cannot be read as a gnn-benchmark .npz file. The reader says: {error}. Get the"
-            " file anew."
+            " file again."
         ) from error
 
 
@@ -85,7 +85,7 @@ def _csr(file: Any, prefix: str, path: Path) -> Any:
     if missing:
         raise InputError(
             f"{path}: {', '.join(missing)} is missing beside the other parts of '{prefix}'. Get the"
-            " file anew."
+            " file again."
         )
     data, indices, indptr, shape = (file[key] for key in keys)
     matrix = sp.csr_matrix((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))

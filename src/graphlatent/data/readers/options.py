@@ -12,7 +12,7 @@ from graphlatent.errors import InputError, RunFolderError
 from graphlatent.io.runfolder import RunFolder
 
 Array: TypeAlias = np.ndarray[Any, Any]
-# Names of columns that are seldom meant as features.
+# Names of columns that are rarely features.
 _LIKE_LABELS = ("label", "labels", "class", "target", "y")
 
 

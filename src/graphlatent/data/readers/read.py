@@ -176,7 +176,7 @@ def _without_nodes(request: _Request) -> _Request:
 
 
 def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False) -> list[RawGraph]:
-    """The graphs in anything but a list; `inside` says that it stands in one."""
+    """The graphs in anything but a list; `inside` says that it is an item of one."""
     if isinstance(source, str | Path):
         return _read_place(source, request)
     if is_table(source):

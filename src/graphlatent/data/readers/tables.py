@@ -36,7 +36,7 @@ class _Numbered:
     Args:
         end: source and target of each edge, as positions in 0..N-1, int64 [2, E].
         ptr: first position of each graph's nodes and the end, int64 [B + 1].
-        row: row of the node table that stands at each position, int64 [N].
+        row: row of the node table at each position, int64 [N].
         node_ids: id at each position [N].
         graphs: id of each graph (pyarrow array [B]), or None for a single graph without a name.
     """

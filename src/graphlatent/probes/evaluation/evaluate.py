@@ -45,7 +45,7 @@ def evaluate(
         The results; with a matrix of labels also those of predicting no label at all.
 
     Raises:
-        ConfigError: where the plan does not go with the labels.
+        ConfigError: where the plan does not fit the labels.
         InputError: where rows and labels do not fit together.
     """
     splits = plan.splits(labels) if splits is None else splits

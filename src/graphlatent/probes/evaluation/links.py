@@ -63,7 +63,7 @@ def evaluate_links(estimator: Estimator, splits: dict[int, LinkSplit]) -> ProbeC
     """AUC and average precision of the held-out edges, one score per seed.
 
     Args:
-        estimator: fitted anew, with the seed as `random_state`, on the edges that each split keeps.
+        estimator: fitted with the seed as `random_state` on the edges that each split keeps.
         splits: by seed.
     """
     found = [_representations(estimator, split, seed) for seed, split in splits.items()]

@@ -67,7 +67,7 @@ class EvaluationPlan:
         """The splits of every seed; () where the probe draws folds of its own or needs none.
 
         Raises:
-            ConfigError: where the kind of probe does not go with the labels, or a ratio is out of
+            ConfigError: where the kind of probe does not fit the labels, or a ratio is out of
                 range.
             InputError: where there are too few rows.
         """
