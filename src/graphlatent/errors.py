@@ -23,9 +23,7 @@ class ConfigError(GraphLatentError, ValueError):
 
 
 class RunFolderError(GraphLatentError, ValueError):
-    """A run folder is damaged, of another version, or does not match what it is asked to
-    continue.
-    """
+    """A run folder is damaged, of another version, or does not match the run to be continued."""
 
 
 class OutputError(GraphLatentError, OSError):

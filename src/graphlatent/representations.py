@@ -28,7 +28,7 @@ from graphlatent.ops.sparse import SparseMatrix, row_normalized
 Array: TypeAlias = np.ndarray[Any, Any]
 RowMatrix: TypeAlias = Array | sp.csr_matrix
 LEVELS: tuple[Level, ...] = ("node", "graph")
-# Number of values of sparse features converted to dense at a time
+# Number of values of sparse features converted to dense at a time.
 _BLOCK = 2**25
 
 

@@ -25,7 +25,7 @@ from standins import quick, write_mutag, write_photo
 
 NODE, GRAPH, PLAIN = "table2/Photo", "table1/MUTAG", "table10/Photo-plain"
 FLICKR = "table2/Flickr"
-BEFORE, STANDS = "measured before", "nothing random in it: seed 0 stands for all"
+BEFORE, STANDS = "measured before", "nothing random in it: only seed 0 is measured"
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
-"""Tables of variants: rows without training first, then a line for each variant of the settings,
-with what was printed and what was measured in one cell.
+"""Tables that compare variants of the settings, with published and measured numbers in one cell.
+
+Rows without training come first, then one line for each variant.
 """
 
 from __future__ import annotations
@@ -67,8 +68,9 @@ def ablation_blocks(
 
 
 def baseline_rows(recipes: Sequence[Recipe]) -> list[tuple[Recipe, TableRow]]:
-    """For each column the rows without training, and the cell that has them: the first of the same
-    data that lists them.
+    """For each column, the rows without training and the cell that holds them.
+
+    It is the first cell on the same data that lists such rows.
     """
     found = []
     for column in dict.fromkeys(recipe.column for recipe in recipes):
@@ -79,7 +81,7 @@ def baseline_rows(recipes: Sequence[Recipe]) -> list[tuple[Recipe, TableRow]]:
             if (each.dataset, each.binarize) == (one.dataset, one.binarize)
             and RANDOM.name in each.rows
         ]
-        # At fixed epochs the features are appended to the embedding of nodes
+        # At fixed epochs the features are appended to the embedding of nodes.
         appended = one.level == "node" and shown_row(one).result == AT_BUDGET
         random = RANDOM.appended if appended else TableRow(RANDOM.label, RANDOM.name, CHOSEN)
         rows = [*(TableRow(row.label, row.name, CHOSEN) for row in (RAW, PROPAGATED)), random]
@@ -113,8 +115,10 @@ def _variant(records: TableRecords, recipe: Recipe | None, *, memory: bool) -> C
 
 
 def _peak_memory(records: Iterable[Record], recipe: Recipe) -> float | None:
-    """The median over the seeds (the first training of a process also pays what the GPU's libraries
-    take once); None where not measured.
+    """The median peak memory over the seeds, or None where it was not measured.
+
+    The median, because the first training of a process also includes one-time allocations of the
+    GPU libraries.
     """
     found = [
         record.training.get("peak_memory_mb")

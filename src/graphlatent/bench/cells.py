@@ -39,8 +39,9 @@ def published_cell(printed: Published | None) -> Cell:
 
 
 def measured_cell(found: Mapping[int, ProbeResult], *, name: str) -> Cell:
-    """Mean ± spread of one or more results by seed. Raises `InputError` with their name where they
-    do not match.
+    """Mean ± spread of one or more results by seed.
+
+    Raises `InputError` with their name where the results do not match.
     """
     summary = summary_of(found, name=name)
     low, high = (f"{100 * end:.1f}" for end in (summary.low, summary.high))
@@ -55,8 +56,9 @@ def measured_cell(found: Mapping[int, ProbeResult], *, name: str) -> Cell:
 def difference_cell(
     first: Mapping[int, ProbeResult], second: Mapping[int, ProbeResult], *, name: str
 ) -> Cell:
-    """First minus second in points, with its interval where they are paired. Raises `InputError`
-    where results do not match.
+    """First minus second in points, with its interval where they are paired.
+
+    Raises `InputError` where the results do not match.
     """
     found = difference(first, second, name=name)
     if found.summary is None:
@@ -78,17 +80,20 @@ def score(summary: Summary) -> str:
 
 
 def points(share: float) -> str:
-    """A difference of shares in points, with its sign: "+1.23". With one decimal, one that just
-    holds 0 may look as if it did not.
+    """A difference of shares in points, with its sign: "+1.23".
+
+    Two decimals, because rounding to one could make an interval that contains 0 look as if it
+    excluded 0.
     """
-    return f"{round(100 * share, 2) + 0.0:+.2f}"  # adding 0.0 makes -0.0 positive
+    # Adding 0.0 makes -0.0 positive.
+    return f"{round(100 * share, 2) + 0.0:+.2f}"
 
 
 def interval(summary: Summary) -> str:
     """The 95 % interval of a difference: "[+0.41, +2.03]"."""
     if math.isnan(summary.low):
         return "(no interval)"
-    # Outwards: 0 inside stays inside
+    # Rounded outwards, so that an interval that contains 0 still does.
     low, high = (
         math.floor(1e4 * summary.low + 1e-6) / 1e4,
         math.ceil(1e4 * summary.high - 1e-6) / 1e4,

@@ -90,8 +90,9 @@ def _parts(data: Dataset, graph: GraphData) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _synthetic(recipe: Recipe) -> DatasetBundle:
-    """A synthetic graph of a published set's size, with communities as labels; half of its nodes
-    train, a quarter each choose and test.
+    """A synthetic graph of the size of a published data set, with communities as labels.
+
+    Half of the nodes are for training, a quarter for validation and a quarter for testing.
     """
     shape = SHAPES[recipe.dataset]
     info = dataset_info(shape.of)

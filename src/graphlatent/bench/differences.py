@@ -1,5 +1,6 @@
-"""Differences between measured rows: paired by seed and split where both were measured on the same
-ones.
+"""Differences between measured rows.
+
+They are paired by seed and split where both rows were measured on the same ones.
 """
 
 from __future__ import annotations
@@ -92,8 +93,9 @@ class Comparison:
 def by_seed(
     records: Sequence[Record], *, cell: str, row: str, result: str
 ) -> dict[int, ProbeResult]:
-    """One result per seed, ascending; empty where it was not measured. Raises `InputError` where
-    seeds were measured with different settings.
+    """One result per seed in ascending order; empty where nothing was measured.
+
+    Raises `InputError` where seeds were measured with different settings.
     """
     found = {
         record.seed: record.results[result]
@@ -103,8 +105,9 @@ def by_seed(
 
 
 def summary_of(found: Mapping[int, ProbeResult], *, name: str) -> Summary:
-    """The summary of results by seed. Raises `InputError` with their name where they do not
-    match.
+    """The summary of results by seed.
+
+    Raises `InputError` with their name where the results do not match.
     """
     try:
         return summarize(list(found.values()))
@@ -141,8 +144,10 @@ def difference(
 def for_every_seed(
     found: Mapping[int, ProbeResult], *, row: str, other: Mapping[int, ProbeResult]
 ) -> dict[int, ProbeResult]:
-    """Results by seed; the single result of a row without randomness stands for each seed of the
-    other row that has the same splits.
+    """Results by seed, with a result that does not depend on the seed repeated for every seed.
+
+    A row without randomness has a single result. It is used for each seed of the other row that has
+    the same splits.
     """
     registered = all_rows()
     if row not in registered or registered[row].seeded or len(found) != 1:
@@ -155,8 +160,9 @@ def for_every_seed(
 
 
 def parse_cell_rows(tokens: Sequence[str]) -> tuple[CellRow, CellRow]:
-    """The two rows that CELL ROW ROW, or CELL:ROW CELL:ROW, means. Raises `ConfigError` where it is
-    neither.
+    """The two rows named by CELL ROW ROW or by CELL:ROW CELL:ROW.
+
+    Raises `ConfigError` where the text has neither form.
     """
     if len(tokens) == 3 and not any(":" in token for token in tokens):
         return CellRow(tokens[0], tokens[1]), CellRow(tokens[0], tokens[2])
@@ -217,7 +223,7 @@ def _check_same_data(records: Sequence[Record], *names: CellRow) -> None:
     measured = {record.cell for record in records}
     sets = {}
     for name in names:
-        # A cell of a file of one's own is known by its records alone
+        # A cell of a file of one's own is known by its records alone.
         if name.cell in cell_names() or name.cell not in measured:
             sets[str(name)] = load_recipe(name.cell).dataset
     if len(set(sets.values())) > 1:

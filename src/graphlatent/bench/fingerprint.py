@@ -39,7 +39,7 @@ def define(recipe: Recipe, row: Row) -> dict[str, Any]:
     if recipe.dataset in SHAPES:
         data["shape"] = asdict(SHAPES[recipe.dataset])
     elif dataset_info(recipe.dataset).num_features == 0:
-        # Degrees stand in for features
+        # Degrees are used as features.
         data["degree_cap"] = int(recipe.settings().degree_cap)
     definition = {
         "data": data,

@@ -188,12 +188,12 @@ FORMATS: Mapping[str, Callable[[Table], str]] = {"md": markdown, "csv": csv_text
 
 def _html_cell(cell: Cell) -> str:
     known = any(_plain(cell.values.get(name)) is not None for name in ("published", "mean"))
-    # Interval, counts
+    # Interval, counts.
     detail = "".join(
         f"<small>{html.escape(part)}</small>" for part in cell.detail.rsplit(", ", 1) if part
     )
     start = "<td>" if known else '<td class="none">'
-    # Narrow enough for a screen
+    # Narrow enough for a screen.
     text = html.escape(cell.text).replace(" published / ", " published /<br>")
     return f"{start}{text}{detail}</td>"
 

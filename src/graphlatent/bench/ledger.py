@@ -76,8 +76,9 @@ def append_record(root: Path, record: Record) -> Path:
 
 
 def read_ledger(root: Path, cells: Iterable[str] | None = None) -> list[Record]:
-    """The records under a root by cell, row and seed, of each the last; of some cells only, where
-    given.
+    """The last record of each cell, row and seed under a root.
+
+    With `cells`, only the records of these cells.
 
     Raises:
         InputError: where a line is no record, or is in the file of another table.
@@ -150,8 +151,9 @@ def compact(root: Path) -> dict[Path, int]:
 
 
 def results_of(records: Sequence[Record], *, cell: str, row: str, result: str) -> list[ProbeResult]:
-    """One result per seed, in their order; empty where it was not measured. Raises `InputError` as
-    `records_of` does.
+    """One result per seed, in the order of the records; empty where nothing was measured.
+
+    Raises `InputError` as `records_of` does.
     """
     return [
         record.results[result] for record in records_of(records, cell=cell, row=row, result=result)
@@ -159,8 +161,9 @@ def results_of(records: Sequence[Record], *, cell: str, row: str, result: str) -
 
 
 def records_of(records: Sequence[Record], *, cell: str, row: str, result: str) -> list[Record]:
-    """The records of a row that hold a result, in their order. Those that do not say what defines
-    them go with any.
+    """The records of a row that hold a result, in their order.
+
+    Records without a stored definition are compatible with any.
 
     Raises:
         InputError: where they are of different definitions, so that their mean would be of none.

@@ -42,7 +42,7 @@ def fill_page(text: str, makers: Mapping[str, BlockMaker]) -> str:
             end_of_mark = match.start() + len(start)
             done, rest = done + rest[:end_of_mark], rest[end_of_mark:]
             continue
-        # Another block that begins before the end must not be replaced
+        # Another block that begins before the end must not be replaced.
         if match["inside"] is None or "<!--" in match["inside"]:
             raise ConfigError(f"'{start}' has no '{END}' after it.")
         done += f"{rest[: match.start()]}{start}\n{makers[name](arguments)}\n{END}"
@@ -69,7 +69,7 @@ def table_maker(root: Path) -> BlockMaker:
     They depend on the ledger alone, not on the data that this machine has: sets that were not
     available are named in its absent.json.
     """
-    # Read once, and only where a page has a table
+    # Read once, and only where a page has a table.
     read: list[tuple[list[Record], frozenset[str]]] = []
 
     def make(arguments: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ class CellProgress:
         table: it belongs to.
         dataset: of the cell.
         published: the printed mean in per cent; None where nothing is printed.
-        spread: what stands after the ±.
+        spread: the number printed after ±; None where there is none.
         published_text: both, as tables show them.
         available: whether the data is available locally.
         measured: how many of the aimed rows x seeds are.

@@ -27,7 +27,7 @@ class Published:
     Args:
         mean: in per cent.
         source: where it is printed.
-        spread: what stands after the ±; None where nothing does.
+        spread: the number printed after ±; None where there is none.
         runs: the number of runs it is the mean of; None where the paper does not say.
         selection: how the epoch was chosen, as far as it is known.
         memory_mb: memory on the GPU; None where it is not printed.
@@ -121,8 +121,9 @@ class Recipe:
 
     @property
     def is_ablation(self) -> bool:
-        """Whether the cell compares variants of the paper's settings only: such cells keep the
-        representation of their recipe and use the linear probe alone.
+        """Whether the cell compares variants of the paper's settings only.
+
+        Such cells keep the representation of their recipe and use the linear probe alone.
         """
         return "defaults" not in self.rows
 
@@ -145,8 +146,9 @@ class Recipe:
         return self._lagraph(values, part="released")
 
     def default_settings(self) -> LaGraphSettings:
-        """The package's defaults with the recipe's `degree_cap`, so that all rows of a cell start
-        from the same features.
+        """The package's defaults with the recipe's `degree_cap`.
+
+        All rows of a cell therefore start from the same features.
         """
         shared = {key: self.paper[key] for key in ("degree_cap",) if key in self.paper}
         return self._lagraph(shared, part="settings")

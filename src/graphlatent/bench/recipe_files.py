@@ -24,7 +24,8 @@ from graphlatent.bench.recipe import CHOICES, called
 from graphlatent.errors import ConfigError, bad_argument
 from graphlatent.methods.registry import estimator_class
 
-if TYPE_CHECKING:  # Python 3.10 has it elsewhere
+# Python 3.10 has `Traversable` elsewhere.
+if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 Values: TypeAlias = dict[str, Any]
@@ -203,8 +204,10 @@ def _with_shared(part: Values, shared: Mapping[str, Values], *, where: str) -> l
 
 
 def _about_the_cell(values: Values) -> Values:
-    """Without what parts of a table say for other cells: [published] that has no mean, and reasons
-    under [ours] for settings that the cell does not give.
+    """The merged parts without what a table says for other cells.
+
+    Removed are [published] without a mean, and reasons under [ours] for settings that the cell does
+    not give.
     """
     kept = {**values, "ours": values.get("ours", {})}
     if "mean" not in kept.get("published", {}):

@@ -132,7 +132,7 @@ def _published(table: Mapping[str, Any] | None, *, where: str) -> Published | No
 
 
 def _evaluation(table: Mapping[str, Any], *, where: str, probed: bool) -> Evaluation:
-    # The SVM of the paper has neither
+    # The SVM of the paper has neither.
     probe = ("probe_epochs", "probe_weight_decay") if probed else ()
     check_keys(table, known=("epochs", "budget", *probe), where=where)
     _require(table, ("epochs", "budget", *probe), where=where)
@@ -213,7 +213,7 @@ def _check_settings(recipe: Recipe, *, owner: str) -> None:
         if epochs != last:
             allowed = f"the last of its evaluation epochs, {last}"
             raise bad_argument("epochs", owner=f"[{part}] of {owner}", allowed=allowed, got=epochs)
-    # Elsewhere they may be without meaning: the ReLU of the scripts does not go with cross-entropy
+    # Elsewhere they may be without meaning: the ReLU of the scripts does not go with cross-entropy.
     if "released" in recipe.rows:
         resolved_settings(released, owner=f"[released] of {owner}")
 

@@ -1,5 +1,6 @@
-"""Cells run one after another or in several processes: measured rows are skipped, a failed one does
-not stop the others.
+"""Running cells one after another or in several processes.
+
+Measured rows are skipped, and a failed row does not stop the others.
 
 Cells of the same data set and seed are run together, since they share data, trainings and probes. A
 record is appended as soon as a row is done, so a run that is killed goes on where it stopped.
@@ -101,7 +102,7 @@ def run_cells(
         None if jobs == 1 else max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // jobs))
     )
     ledger = ledger.resolve()
-    # A damaged ledger is refused here rather than by each process
+    # A damaged ledger is refused here rather than by each process.
     read_ledger(ledger, [recipe.name for recipe in recipes])
     groups = [(seed, same) for seed in seeds for same in _grouped(recipes)]
     tasks = [
@@ -146,8 +147,10 @@ def _in_order(tasks: Sequence[_Task]) -> Iterator[Event]:
 
 
 def _side_by_side(tasks: Sequence[_Task], jobs: int) -> Iterator[Event]:
-    """Tasks in several processes. Where one dies, for want of memory for example, what was under
-    way is tried again, each task alone.
+    """Run tasks in several processes.
+
+    Where a process dies, for example because it ran out of memory, the tasks that were running are
+    tried again one at a time.
     """
     broken = []
     with _pool(jobs) as pool:
@@ -194,7 +197,7 @@ def _run(task: _Task) -> Iterator[Event]:
                 continue
             row = registered[name]
             if seed_0_stands_for_all(row, recipe) and task.seed != 0:
-                reason = "nothing random in it: seed 0 stands for all"
+                reason = "nothing random in it: only seed 0 is measured"
                 yield Event(recipe.name, name, task.seed, "skipped", reason)
             elif measured.get((recipe.name, name, task.seed)) == fingerprint(define(recipe, row)):
                 yield Event(recipe.name, name, task.seed, "skipped", "measured before")
@@ -208,7 +211,7 @@ def _run(task: _Task) -> Iterator[Event]:
     device, probe_device = pick_device(task.device), pick_device(task.probe_device)
     try:
         data = load_bundle(todo[0][0], task.data)
-    # Without data none of the rows can be measured; each says why
+    # Without data none of the rows can be measured; each says why.
     except Exception as error:
         yield from (_failed(recipe, row, task, error) for recipe, row in todo)
         return
@@ -221,7 +224,7 @@ def _measured(measurement: Measurement, recipe: Recipe, row: Row, task: _Task) -
     began = time.monotonic()
     try:
         outcome = row.measure(measurement.cell(recipe))
-    # A failed row must not stop the others; the failure is reported and nothing is recorded
+    # A failed row must not stop the others; the failure is reported and nothing is recorded.
     except Exception as error:
         return _failed(recipe, row, task, error)
     seconds = round(time.monotonic() - began, 1)

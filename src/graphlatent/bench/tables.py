@@ -82,8 +82,9 @@ def make_table(name: str, records: Sequence[Record], *, absent: Collection[str] 
 
 
 def shortened(table: Table) -> Table:
-    """The first block's headlines and the columns that were measured, without notes: for a page
-    that links to the whole table.
+    """The first block's headlines and the measured columns, without notes.
+
+    For a page that links to the whole table.
     """
     block = table.blocks[0]
     measured = [
@@ -101,8 +102,9 @@ def shortened(table: Table) -> Table:
 
 
 def absent_sets(root: Path) -> frozenset[str]:
-    """Data sets that were not available when a ledger was made: the keys of its absent.json; none
-    where it has no such file.
+    """Data sets that were not available when a ledger was made.
+
+    They are the keys of its absent.json; there are none where it has no such file.
 
     Raises:
         InputError: where the file is damaged or names a set that is not known.

@@ -38,8 +38,10 @@ class TrainingSpec:
 
     @cached_property
     def key(self) -> str:
-        """Equal for settings that train alike: the number of epochs does not matter without a
-        schedule, and features are appended to the embedding afterwards.
+        """A key that is equal for settings with the same training.
+
+        Without a schedule the number of epochs is not part of it. Neither are the features, which
+        are appended to the embedding afterwards.
         """
         constant_lr = self.resolved.get("schedule", "none") == "none"
         ignored = ("concat_input", "epochs") if constant_lr else ("concat_input",)
@@ -80,7 +82,7 @@ class Trainings:
             known[epoch], last = fitted.transform(self.data.graph), fitted
         assert last is not None
         loss = last.history_.loss
-        # The facts of the longest training are kept
+        # The facts of the longest training are kept.
         if len(loss) < self._facts.get(spec.key, {}).get("epochs", 0):
             return
         facts = {
@@ -109,6 +111,6 @@ class Trainings:
             "progress": False,
         }
         if "concat_input" in values:
-            # Features are appended where the embedding is probed
+            # Features are appended where the embedding is probed.
             values["concat_input"] = False
         return estimator_class(spec.method, spec.level)(**values)

@@ -1,5 +1,6 @@
-"""The command line: `graphlatent demo | train | embed | probe | links | info | settings | data |
-bench`.
+"""The command line interface `graphlatent`.
+
+Its commands are demo, train, embed, probe, links, info, settings, data and bench.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import sys
 def main() -> None:
     """Run the command line; the entry point of the `graphlatent` command."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a letter shows a question mark
+        # A terminal that lacks a letter shows a question mark.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        # Imported here, so that Ctrl-C during the import ends quietly
+        # Imported here, so that Ctrl-C during the import ends quietly.
         from graphlatent.cli.app import app
 
         app()

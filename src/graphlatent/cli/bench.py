@@ -88,8 +88,9 @@ def show_table(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Make a table from the records: published and measured numbers, how they were selected,
-    differences.
+    """Make a table of published and measured numbers from the records.
+
+    It also shows how the numbers were selected, and differences between rows.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         write = FORMATS[_format(form, out)]
@@ -101,7 +102,8 @@ def show_table(
             write_text(out, write(made) + "\n")
             output.say(f"{made.title}: written to {out}")
         elif not as_json:
-            typer.echo(write(made))  # as it is: no wrapping, no styles
+            # Without rich, which would wrap lines and add styles.
+            typer.echo(write(made))
         written = None if out is None else str(out)
         output.result(
             {
@@ -130,8 +132,9 @@ def compare_rows(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare two rows of the records, paired by seed and split: the difference and its 95 %
-    interval.
+    """Compare two rows of the records: the paired difference and its 95 % interval.
+
+    Results are paired by seed and split.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         first, second = parse_cell_rows(tokens)
@@ -166,7 +169,7 @@ def fill(
     """Write the tables of Markdown pages anew from the records."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         root = _folder(results or DEFAULT_RESULTS)
-        # All of them are made before any is written
+        # All of them are made before any is written.
         texts = fill_pages(pages, {"table": table_maker(root)})
         changed = [page for page, (old, new) in texts.items() if old != new]
         for page in pages:

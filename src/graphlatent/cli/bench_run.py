@@ -59,8 +59,10 @@ def run_rows(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measure cells of the paper's tables. What is measured already is skipped, so a stopped run
-    goes on.
+    """Measure cells of the paper's tables, or recipes of your own.
+
+    Rows that are measured already are skipped, so a stopped run can be continued with the same
+    command.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         recipes, which = _recipes(cells or [], tables or []), parsed_seeds(seeds)
@@ -72,7 +74,8 @@ def run_rows(
         )
         _refuse_file(results)
         for each in (device, probe_device or device):
-            pick_device(each)  # refused here, before any process starts
+            # A wrong device is refused here, before any process starts.
+            pick_device(each)
 
         def on_event(event: Event) -> None:
             _check_data(event, data)
@@ -116,8 +119,9 @@ def run_rows(
 
 
 def parsed_seeds(text: str) -> list[int]:
-    """The seeds that a text means, each once, in its order: "5" is the first five, "0-4" and
-    "0,2,7" are those.
+    """The seeds that a text names, each once, in the order given.
+
+    "5" means the first five; "0-4" and "0,2,7" name the seeds themselves.
 
     Raises:
         ConfigError: where it means none, or more than `MOST_SEEDS`.
@@ -134,7 +138,8 @@ def parsed_seeds(text: str) -> list[int]:
                 got=text,
             )
         part_of = range(int(match[1]), int(match[2] or match[1]) + 1)
-        if len(part_of) <= MOST_SEEDS:  # a larger one is not even built
+        # A larger range is not expanded at all.
+        if len(part_of) <= MOST_SEEDS:
             found |= dict.fromkeys(part_of)
         if max(len(part_of), len(found)) > MOST_SEEDS:
             raise bad_argument(
@@ -144,8 +149,9 @@ def parsed_seeds(text: str) -> list[int]:
 
 
 def _rows(text: str, recipes: Sequence[Recipe]) -> list[str]:
-    """The rows that a text names. Raises `ConfigError` where it names none, or one that no cell
-    has.
+    """The rows that a text names.
+
+    Raises `ConfigError` where it names none, or one that no cell has.
     """
     chosen = [row.strip() for row in text.split(",") if row.strip()]
     known = [row for row in row_names() if any(row in recipe.rows for recipe in recipes)]
@@ -156,7 +162,7 @@ def _rows(text: str, recipes: Sequence[Recipe]) -> list[str]:
             allowed=f"one or more of {tuple(known)}, separated by commas",
             got=text,
         )
-    # Names of no row at all are refused by the runner
+    # Names of no row at all are refused by the runner.
     lacking = [row for row in chosen if row in row_names() and row not in known]
     if lacking:
         raise ConfigError(
@@ -177,8 +183,9 @@ def _refuse_file(results: Path) -> None:
 
 
 def _check_data(event: Event, data: Path | None) -> None:
-    """Raise where a row lacks its data because there is no such folder. Rows on synthetic graphs,
-    or measured before, need none.
+    """Raise an error where a row has no data because the data folder does not exist.
+
+    Rows on synthetic graphs and rows that are measured already need no data.
     """
     if event.state == "missing" and data is not None and not data.is_dir():
         raise InputError(

@@ -25,8 +25,9 @@ def demo(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Learn from synthetic latent graphs, where the truth is known; no downloads, about a
-    minute.
+    """Train on synthetic latent graphs, whose latent features are known.
+
+    Needs no downloads and takes about a minute.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         refuse_existing(out, overwrite=overwrite)

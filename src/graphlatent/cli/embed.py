@@ -26,8 +26,9 @@ def embed(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Embed a graph, the trained one or a new one of the same kind. Column names default to those
-    of the training.
+    """Embed a graph, the trained one or a new one of the same kind.
+
+    Column names default to those used in training.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         check_embedding_path(out, overwrite=overwrite)

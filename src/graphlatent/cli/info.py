@@ -33,7 +33,7 @@ def info(
             facts = _about_run(run)
         else:
             options = reading.table_options()
-            # The notes are in the table
+            # The notes are in the table.
             output.quiet = True
             graph = reading.read(source, options, symmetrize=True)
             problems = find_problems(graph, features_named=options.features is not None)
@@ -61,7 +61,7 @@ def _about_run(run: RunFolder) -> dict[str, Any]:
     facts["features"] = run.read_json("features.json").get("kind")
     facts["settings"] = dict(config.settings)
     if run.complete:
-        # A damaged folder is an error
+        # A damaged folder is an error.
         run.read_model()
     return facts
 

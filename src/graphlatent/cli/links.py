@@ -53,15 +53,13 @@ def links(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Predict links: hold out edges, train on the others alone, and tell the held-out ones from
-    pairs without an edge.
-    """
+    """Predict links: train without held-out edges, then tell these from pairs without an edge."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
         estimator = _estimator(settings, method)
         estimator.set_params(progress=not quiet and not as_json)
-        # Wrong settings fail here, before a large file is read
+        # Wrong settings fail here, before a large file is read.
         resolved = estimator._resolved()
         first = estimator.random_state
         plan = LinkPlan(val_ratio=val, test_ratio=test, seeds=range(first, first + seeds))

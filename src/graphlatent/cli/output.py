@@ -96,14 +96,15 @@ class Output:
     def result(self, value: dict[str, Any]) -> None:
         """The whole result for machines; only with `--json`."""
         if self.as_json:
-            # Not through rich, which would wrap lines
+            # Not through rich, which would wrap lines.
             typer.echo(json.dumps(value, allow_nan=False))
 
 
 @contextmanager
 def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Output]:
-    """The output of a command; turns errors into messages and exit codes, and warnings into
-    notes.
+    """The output of a command, as a context manager.
+
+    Errors become messages and exit codes, and warnings become notes.
     """
     output = Output(quiet, as_json)
     with warnings.catch_warnings():

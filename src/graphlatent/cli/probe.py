@@ -60,7 +60,7 @@ def probe(
         int | None,
         typer.Option(
             "--seeds",
-            help="Repeat with so many seeds of splits (1), or of clusters and communities (5).",
+            help="Number of seeds of splits (default: 1), clusters or communities (default: 5).",
             min=1,
         ),
     ] = None,
@@ -76,8 +76,9 @@ def probe(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measure what embeddings know: a simple model on frozen rows, its settings chosen without the
-    test labels.
+    """Measure what embeddings know with a simple model on the frozen embeddings.
+
+    Its settings are chosen without the test labels.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         plan = evaluation_plan(kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds)

@@ -31,7 +31,7 @@ def print_scores(output: Output, title: str, comparison: ProbeComparison) -> Non
 def _interval(summary: Summary, *, is_score: bool) -> str:
     if math.isnan(summary.low):
         return "-"
-    # No score is above 1; a difference of two may be
+    # No score is above 1; a difference of two may be.
     low, high = (
         (max(summary.low, -1.0), min(summary.high, 1.0))
         if is_score

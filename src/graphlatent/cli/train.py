@@ -64,7 +64,7 @@ def train(
         run.reading = options.to_dict()
         estimator = _estimator(run, source, model, settings, resume=resume)
         estimator.set_params(progress=not quiet and not as_json)
-        # Wrong settings fail here, before a large file is read
+        # Wrong settings fail here, before a large file is read.
         estimator._resolved()
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         about = describe_graph(graph)

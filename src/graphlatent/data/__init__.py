@@ -1,3 +1,4 @@
-"""From what people have (tables, files, objects of other libraries) to `GraphData`, and from there
-to batches.
+"""Reading graphs into `GraphData` and batching them.
+
+Graphs come from tables, files and objects of other libraries.
 """

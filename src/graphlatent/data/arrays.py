@@ -71,7 +71,7 @@ def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
 def numeric_array(values: Any, *, name: str, what: str) -> Array:
     """The values as a float32 array. Raises `InputError` where they are not numbers."""
     if isinstance(values, Tensor) and values.is_floating_point():
-        # NumPy has no bfloat16
+        # NumPy has no bfloat16.
         values = values.to_dense().to(torch.float32)
     array = as_array(values, name=name, what=what)
     if array.dtype.kind not in "biuf":
@@ -79,9 +79,9 @@ def numeric_array(values: Any, *, name: str, what: str) -> Array:
         raise InputError(
             f"{name}: {what} must be numbers. Got values of type {array.dtype}.{way_out}"
         )
-    # What float32 cannot hold becomes infinite, and is refused as such
+    # What float32 cannot hold becomes infinite, and is refused as such.
     with np.errstate(over="ignore"):
-        # Arrays are copied: theirs may be read-only
+        # Arrays are copied: theirs may be read-only.
         convert = np.asarray if isinstance(values, Tensor) else np.array
         return convert(array, dtype=np.float32, order="C")
 

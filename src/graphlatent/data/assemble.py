@@ -194,7 +194,7 @@ def _joined_columns(graphs: Sequence[RawGraph]) -> Mapping[str, np.ndarray[Any, 
 def _joined_column(name: str, graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any]:
     parts = [np.asarray((g.columns or {})[name]) for g in graphs]
     numeric = [part.dtype.kind in "biuf" for part in parts]
-    # NumPy would turn the numbers into text
+    # NumPy would turn the numbers into text.
     if any(numeric) and not all(numeric):
         number, other = graphs[numeric.index(True)].name, graphs[numeric.index(False)].name
         raise InputError(
@@ -208,7 +208,7 @@ def _joined_ids(graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any] | None:
     if any(g.node_ids is None for g in graphs):
         return None
     parts = [np.asarray(g.node_ids) for g in graphs]
-    # Kept as they are: NumPy would turn the integers into text
+    # Kept as they are: NumPy would turn the integers into text.
     mixed = len({part.dtype.kind for part in parts}) > 1
     return np.concatenate([part.astype(object) for part in parts] if mixed else parts)
 

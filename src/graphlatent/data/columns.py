@@ -1,5 +1,6 @@
-"""One named column of node features and how it becomes numbers: decided at fit time, applied to
-every graph alike.
+"""Encoding of one named column of node features.
+
+The encoding is decided at fit time and applied to every graph alike.
 
 Numbers are standardised unless they are all 0 or 1, truth values become 0 or 1, text becomes
 one-hot over the values seen at fit time. Legend: N nodes.
@@ -30,7 +31,7 @@ _KIND_OF_DTYPE: dict[str, ColumnKind] = {
     "S": "categorical",
 }
 _WORDS = {"numeric": "numbers", "boolean": "truth values", "categorical": "text"}
-# A text column with more values than this, in more than half of its rows, is probably an id
+# A text column with more values than this, in more than half of its rows, is probably an id.
 _MANY_CATEGORIES = 100
 
 
@@ -148,7 +149,7 @@ def fit_column(
     numbers = _as_numbers(name, values, node_ids)
     if kind == "boolean" or not standardize or bool(np.isin(numbers, (0.0, 1.0)).all()):
         return ColumnSpec(name, kind)
-    # By equality: the standard deviation of a constant need not round to 0
+    # By equality: the standard deviation of a constant need not round to 0.
     if numbers.min() == numbers.max():
         return ColumnSpec(name, kind, mean=float(numbers[0]))
     return ColumnSpec(name, kind, mean=float(numbers.mean()), scale=float(numbers.std()) or 1.0)
@@ -205,7 +206,7 @@ def _checked_kind(name: str, values: Array, node_ids: Array | None) -> ColumnKin
 
 def _checked_object_kind(name: str, values: Array, node_ids: Array | None) -> ColumnKind:
     types = set(map(type, values.tolist()))
-    # By far the most frequent case
+    # By far the most frequent case.
     if types == {str}:
         return "categorical"
     missing = np.array([np.ndim(value) == 0 and bool(pd.isna(value)) for value in values])

@@ -1,5 +1,6 @@
-"""Several graphs that share one index space, separated: readers work on whole files, `assemble`
-takes one graph at a time.
+"""Separation of several graphs that share one index space.
+
+Readers work on whole files, and `assemble` takes one graph at a time.
 
 Legend: N nodes, E edges, B graphs.
 """
@@ -56,7 +57,7 @@ def cut_graphs(
                 name=f"{joined.name}, graph "
                 + (f"{g} (from 0)" if graph_ids is None else repr(graph_ids[g])),
                 directed=joined.directed,
-                # They are about the file as a whole
+                # They are about the file as a whole.
                 notes=joined.notes if g == 0 else {},
             )
         )

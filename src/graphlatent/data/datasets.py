@@ -196,8 +196,9 @@ DATASETS: tuple[DatasetInfo, ...] = (
 
 
 def data_root() -> Path:
-    """Where data sets are looked for: the environment variable GRAPHLATENT_DATA, else
-    ~/.cache/graphlatent.
+    """The folder in which data sets are looked for.
+
+    It is the environment variable GRAPHLATENT_DATA, or ~/.cache/graphlatent where that is not set.
     """
     return Path(os.environ.get(ROOT_VARIABLE) or Path.home() / ".cache" / "graphlatent")
 
@@ -208,8 +209,9 @@ def find_dataset(name: str) -> DatasetInfo | None:
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """The data set known by this name (case does not matter). Raises `InputError` where there is
-    none, naming the nearest.
+    """The data set known by this name, ignoring case.
+
+    Raises `InputError`, which suggests the nearest name, where there is none.
     """
     found, known = find_dataset(name), _by_name()
     if found is not None:
@@ -349,8 +351,9 @@ def _load_saint(info: DatasetInfo, root: Path) -> Dataset:
 
 
 def _with_pyg(info: DatasetInfo, root: Path, load: Callable[[Any], Any]) -> Any:
-    """What `load` makes of the module `torch_geometric.datasets`; a failure is reported together
-    with the place where the files belong.
+    """The result of `load` for the module `torch_geometric.datasets`.
+
+    An error message also names the folder where the files belong.
     """
     from torch_geometric import datasets
 
@@ -360,7 +363,7 @@ def _with_pyg(info: DatasetInfo, root: Path, load: Callable[[Any], Any]) -> Any:
         raise missing_package(
             error.name or "networkx", needed_for=f"Loading the data set {info.name}"
         ) from error
-    # Network, server, archive or PyG's own reader: in each case the set is not available
+    # Network, server, archive or PyG's own reader: in each case the set is not available.
     except Exception as error:
         raise _unavailable(
             info, root, f"could not be downloaded: {type(error).__name__}: {error}"

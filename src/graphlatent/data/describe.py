@@ -10,7 +10,7 @@ from graphlatent.data.readers.options import label_hints
 from graphlatent.errors import InputError
 from graphlatent.ops.sparse import SparseMatrix
 
-# Column names that are listed before "..."
+# Column names that are listed before "...".
 _LISTED = 8
 
 

@@ -25,9 +25,9 @@ Array: TypeAlias = np.ndarray[Any, Any]
 FeatureKind: TypeAlias = Literal["given", "columns", "degree"]
 
 # Encoded columns are sparse where they are wider than this and fewer of their values are not 0 than
-# the share below, above which a dense matrix is both smaller and faster
+# the share below, above which a dense matrix is both smaller and faster.
 DENSE_COLUMNS, DENSE_ABOVE = 256, 0.25
-# One-hot degrees wider than this are sparse
+# One-hot degrees wider than this are sparse.
 DENSE_DEGREES = 64
 
 
@@ -153,8 +153,9 @@ def fit_features(graph: GraphData, *, degree_cap: int, standardize: bool = True)
 
 
 def encode_features(spec: FeatureSpec, graph: GraphData) -> GraphData:
-    """The graph with `x` [N, W] filled as `spec` says; dense, or sparse where it is wide and mostly
-    0.
+    """The graph with `x` [N, W] encoded according to `spec`.
+
+    `x` is dense, or sparse where it is wide and mostly 0.
 
     Raises:
         InputError: where the graph's features are not of the kind, width or categories that the

@@ -37,8 +37,9 @@ class IdColumn:
 
 
 def read_ids(table: LoadedTable, name: str, *, option: str) -> IdColumn:
-    """The column `name` as ids. Raises `InputError` where an id is missing or neither an integer
-    nor text.
+    """The column `name` as ids.
+
+    Raises `InputError` where an id is missing or is neither an integer nor text.
     """
     values, where = table.column(name, option=option), f"{table.name}, column '{name}'"
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
@@ -69,8 +70,9 @@ def read_ids(table: LoadedTable, name: str, *, option: str) -> IdColumn:
 
 
 def of_one_type(columns: Sequence[IdColumn]) -> list[Any]:
-    """The columns' values all as int64, or all as string. Raises `InputError` where one has
-    integers and another text.
+    """The values of all columns as int64, or all as string.
+
+    Raises `InputError` where one column has integers and another text.
     """
     as_integers = [_integers(c.values) for c in columns]
     integer = [c for c in columns if not c.open_type and not pa.types.is_string(c.values.type)]

@@ -1,5 +1,6 @@
-"""The subgraph induced by some of the nodes: what training may see where the others are kept for
-the test.
+"""The subgraph induced by some of the nodes.
+
+In inductive evaluation it is the part that training may see; the other nodes are kept for the test.
 """
 
 from __future__ import annotations

@@ -122,12 +122,13 @@ def _members(
     *,
     generator: torch.Generator,
 ) -> Tensor:
-    """Memberships, bool [N, K]: a first community for every node, and for random nodes further
-    ones in random order.
+    """Memberships of nodes in communities, bool [N, K].
+
+    Every node has a first community, and random nodes have further ones in random order.
     """
     first = torch.randperm(num_nodes, generator=generator) % num_communities
     order = torch.rand(num_nodes, num_communities, generator=generator)
-    # The first community is always kept
+    # The first community is always kept.
     order[torch.arange(num_nodes), first] = -1.0
     rank = order.argsort(1).argsort(1)
     count = torch.ones(num_nodes, dtype=torch.int64)
@@ -144,11 +145,11 @@ def _edges(
         torch.tensor([(1 - mixing), mixing], dtype=torch.float64) * num_nodes * avg_degree / 2
     )
     num_inside, num_anywhere = torch.poisson(expected, generator=generator).long().tolist()
-    # Sorted by community
+    # Sorted by community.
     community, node = members.T.nonzero(as_tuple=True)
     size = torch.bincount(community, minlength=num_communities)
     start = torch.cumsum(size, 0) - size
-    # A membership: large communities are picked more often
+    # A membership: large communities are picked more often.
     pick = torch.randint(len(node), (num_inside,), generator=generator)
     of = community[pick]
     partner = (

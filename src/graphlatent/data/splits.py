@@ -117,7 +117,7 @@ def fold_splits(
             " more rows, or a smaller num_folds."
         )
     order = _shuffled(num_rows, generator=_generator(seed))
-    # Class after class; the distribution over the folds continues where the last class stopped
+    # Class after class; the distribution over the folds continues where the last class stopped.
     dealt = order[np.argsort(classes[order], kind="stable")]
     fold = np.empty(num_rows, dtype=np.int64)
     fold[dealt] = np.arange(num_rows) % num_folds

@@ -22,7 +22,7 @@ from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.errors import ConfigError, bad_argument
 
 Array: TypeAlias = np.ndarray[Any, Any]
-# Width of the code from which the latent features of a node of `latent_graph` are computed
+# Width of the code from which the latent features of a node of `latent_graph` are computed.
 _CODE_DIM = 8
 
 
@@ -70,8 +70,7 @@ def latent_graph(
     sigma: float = 1.5,
     seed: int = 0,
 ) -> LatentGraph:
-    """A graph of communities with noisy features, its latent features, and which node is in which
-    community.
+    """A graph of communities with noisy features, its latent features and its communities.
 
     - Edges: a stochastic block model with communities of equal size. Of a node's expected
       `avg_degree` neighbours, the share `homophily` is in its own community and the rest anywhere
@@ -138,7 +137,7 @@ def _block_model(
     self-loops are dropped.
     """
     num_nodes = labels.numel()
-    # Sorted by class
+    # Sorted by class.
     members = torch.argsort(labels, stable=True)
     size = torch.bincount(labels, minlength=num_classes)
     start = torch.cumsum(size, 0) - size
@@ -152,7 +151,7 @@ def _block_model(
     place = torch.rand(num_edges, generator=generator, dtype=torch.float64)
     inside = torch.rand(num_edges, generator=generator) < homophily
     within = own_start + (place * own_size).long()
-    # A place among the others: skip the source's own class
+    # A place among the others: skip the source's own class.
     outside = (place * (num_nodes - own_size)).long()
     outside = outside + torch.where(outside >= own_start, own_size, 0)
     target = members[torch.where(inside, within, outside)]
@@ -240,8 +239,9 @@ def _ring(num_nodes: int, generator: torch.Generator) -> Tensor:
 
 
 def _hubs(num_nodes: int, generator: torch.Generator) -> Tensor:
-    """Preferential attachment: a uniform pick from the ends of all pairs so far is a pick by
-    degree.
+    """Edges of a graph grown by preferential attachment.
+
+    A uniform draw from the endpoints of all pairs so far is a draw proportional to degree.
     """
     ends = [0, 1]
     for node in range(2, num_nodes):
@@ -282,13 +282,14 @@ FAMILIES: dict[str, Callable[[int, torch.Generator], Tensor]] = {
 
 
 def _rewired(pairs: Tensor, num_nodes: int, *, ratio: float, generator: torch.Generator) -> Tensor:
-    """2 N - 3 different edges in both directions, [2, 2 (2 N - 3)]: a share of the pairs, filled up
-    with random ones.
+    """2 N - 3 different edges in both directions, [2, 2 (2 N - 3)].
+
+    A share of the given pairs is kept; random pairs make up the rest.
     """
     num_edges = 2 * num_nodes - 3
     pairs = pairs[torch.randperm(len(pairs), generator=generator)]
     kept = pairs[torch.rand(len(pairs), generator=generator) >= ratio]
-    # A dict is a set that keeps its order
+    # A dict is a set that keeps its order.
     chosen: dict[tuple[int, int], None] = {}
     while len(chosen) < num_edges:
         for low, high in torch.sort(kept, dim=1).values.tolist():
@@ -310,8 +311,9 @@ def _both_directions(source: Tensor, target: Tensor, num_nodes: int) -> Tensor:
 def _smooth_signal(
     edge_index: Tensor, num_nodes: int, dim: int, *, generator: torch.Generator
 ) -> Tensor:
-    """White noise averaged twice over each node and its neighbours, then standardised by column,
-    [N, dim].
+    """White noise smoothed over the edges and standardised by column, [N, dim].
+
+    It is averaged twice over each node and its neighbours.
     """
     signal = torch.randn(num_nodes, dim, generator=generator)
     source, target = edge_index

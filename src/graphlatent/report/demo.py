@@ -130,7 +130,7 @@ def _results(
         for name in ("raw", "propagated", "random")
     }
     rows["LaGraph"] = embeddings.values
-    # With folds: fitted once more on all but the test fold
+    # With folds: fitted once more on all but the test fold.
     refit = estimator.level == "graph"
     return {
         name: linear_probe(each, labels, splits=splits, refit=refit) for name, each in rows.items()

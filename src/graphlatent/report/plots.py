@@ -30,7 +30,7 @@ MARKERS = ("o", "^", "s")
 _INK, _GRID, _OTHER = "#333333", "#DDDDDD", "#BBBBBB"
 _DPI = 150
 _MAX_TSNE_POINTS = 3000
-# Columns of a history that are no part of the loss
+# Columns of a history that are no part of the loss.
 _NOT_DRAWN = ("epoch", "lr")
 _PANELS_PER_ROW = 4
 
@@ -71,7 +71,7 @@ def plot_history(history: Mapping[str, Sequence[float]], path: Path | str) -> Pa
     figure = _figure(3.6 * per_row, 2.9 * num_rows)
     for i, (name, column) in enumerate(columns.items()):
         axes = figure.add_subplot(num_rows, per_row, i + 1)
-        # A line through one point is invisible
+        # A line through one point is invisible.
         marker, color = "o" if length <= 25 else None, PALETTE[i % len(PALETTE)]
         axes.plot(epochs, column, color=color, linewidth=1.8, marker=marker, markersize=3.5)
         axes.set_title(_panel_title(name), fontsize=11, color=_INK, loc="left")
@@ -151,7 +151,7 @@ def _pca(rows: Tensor) -> tuple[Array, tuple[str, str]]:
     """
     centred = rows - rows.mean(0)
     _, spread, axes = torch.linalg.svd(centred, full_matrices=False)
-    # The sign of a component is arbitrary: largest entry positive
+    # The sign of a component is arbitrary: largest entry positive.
     sign = torch.sign(axes.gather(1, axes.abs().argmax(1, keepdim=True)))
     points = centred.new_zeros(len(rows), 2)
     coordinates = centred @ (axes * sign)[:2].T

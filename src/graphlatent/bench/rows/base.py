@@ -99,7 +99,7 @@ class Row(ABC):
     label: str
     """As tables call it."""
     seeded: bool = True
-    """Whether the seed of training matters. Else seed 0 stands for all where splits are fixed."""
+    """Whether the training seed matters. If not, only seed 0 is measured where splits are fixed."""
 
     @abstractmethod
     def plan(self, recipe: Recipe) -> RowPlan:

@@ -98,7 +98,7 @@ class PaperRow(Row):
         return [first, self.fixed, self.own_probe if level == "node" else rbf]
 
     def differences(self, level: Level) -> Sequence[RowDifference]:
-        """What training brings over rows without training, probe by probe."""
+        """The gain from training over rows without training, for each probe."""
         untrained = {"random-initialised": RANDOM, "propagated": PROPAGATED, "raw": RAW}
         before = "linear SVM: " if level == "graph" else ""
         gains = [
@@ -298,7 +298,7 @@ class DefaultsRow(Row):
         return rows + ([TableRow(self.label, self.name, CHOSEN_RBF)] if level == "graph" else [])
 
     def differences(self, level: Level) -> Sequence[RowDifference]:
-        """What training brings."""
+        """The gain from training."""
         label = "LaGraph with our defaults, fixed epochs, minus its random-initialised encoder"
         return [RowDifference(label, self.fixed, self.start)]
 

@@ -26,7 +26,7 @@ from graphlatent.bench.training import TrainingSpec
 from graphlatent.config import Level
 from graphlatent.representations import propagated_features, raw_features
 
-# Settings that a model without any training step does not depend on; a test holds this.
+# Settings that a model without any training step does not depend on; a test checks this.
 TRAINING_ONLY = (
     "epochs",
     "lr",

@@ -1,6 +1,4 @@
-"""Graphs out of plain arrays and matrices: edge lists and sparse adjacencies, with or without
-features.
-"""
+"""Graphs from arrays and matrices: edge lists and sparse adjacencies, with or without features."""
 
 from __future__ import annotations
 
@@ -17,8 +15,9 @@ from graphlatent.ops.sparse import SparseMatrix
 
 
 def is_adjacency(value: object) -> bool:
-    """Whether the value is a sparse matrix (SciPy, torch, or our own), so an adjacency rather than
-    an edge list.
+    """Whether the value is a sparse matrix (SciPy, torch or `SparseMatrix`).
+
+    A sparse matrix is read as an adjacency, anything else as an edge list.
     """
     return (
         sp.issparse(value)
@@ -28,8 +27,9 @@ def is_adjacency(value: object) -> bool:
 
 
 def read_adjacency(adjacency: Any, x: Any = None, *, name: str = "graph") -> RawGraph:
-    """The graph with an edge for each non-zero of a square sparse matrix; values other than 1 are
-    edge weights.
+    """The graph with an edge for each non-zero of a square sparse matrix.
+
+    Values other than 1 are edge weights.
 
     Args:
         adjacency: SciPy sparse matrix or array, torch sparse tensor or `SparseMatrix`, [N, N].
@@ -61,8 +61,9 @@ def read_adjacency(adjacency: Any, x: Any = None, *, name: str = "graph") -> Raw
 def read_arrays(
     edge_index: Any, x: Any = None, edge_weight: Any = None, *, name: str = "graph"
 ) -> RawGraph:
-    """The graph with the edges [2, E], one node for each row of `x` [N, F]; without `x`, N is the
-    largest id + 1.
+    """The graph with the edges [2, E] and one node for each row of `x` [N, F].
+
+    Without `x`, N is the largest id + 1.
     """
     return RawGraph(
         edge_index=edge_index,
@@ -87,5 +88,5 @@ def _num_nodes(edge_index: Any, x: Any, name: str) -> int:
             f"{name} has neither edges nor features, so no nodes. Give at least one edge, or"
             " features."
         )
-    # Anything but integers is refused when the edges are checked
+    # Anything but integers is refused when the edges are checked.
     return int(ids.max()) + 1 if ids.dtype.kind in "iu" else 1

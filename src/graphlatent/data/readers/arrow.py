@@ -1,5 +1,6 @@
-"""Any table (CSV, TSV, also gzipped, Parquet, pandas, pyarrow) as one checked pyarrow table, and
-its columns as NumPy arrays.
+"""Tables of any kind as one checked pyarrow table, and their columns as NumPy arrays.
+
+Accepted are CSV and TSV (also gzipped), Parquet, pandas and pyarrow.
 
 Columns that a reader asks for as text (ids) are not converted to numbers, so '007' stays '007'.
 """
@@ -61,8 +62,9 @@ class LoadedTable:
         )
 
     def column(self, name: str, *, option: str) -> Any:
-        """The column as one pyarrow array, dictionaries decoded. Raises `InputError` where there is
-        none of that name.
+        """The column as one pyarrow array, with dictionaries decoded.
+
+        Raises `InputError` where there is no column of that name.
         """
         if name not in self.columns:
             raise InputError(self._no_column(name, option))
@@ -128,8 +130,9 @@ def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> L
 
 
 def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, Any]:
-    """The column as a NumPy array: numbers, truth values, or objects (text; None where a value is
-    missing).
+    """The column as a NumPy array of numbers, booleans or objects.
+
+    Objects are text, with None where a value is missing.
 
     Categorical columns become text, whatever their categories are.
     """
@@ -139,7 +142,7 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
         column, kind = column.cast(pa.string()), pa.string()
     if pa.types.is_decimal(kind):
         column, kind = column.cast(pa.float64()), pa.float64()
-    # In a text file an empty cell is a missing value
+    # In a text file an empty cell is a missing value.
     if pa.types.is_string(kind) and table.from_text:
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     usable = (
@@ -176,7 +179,7 @@ def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> LoadedTabl
 
 def _read_parquet(path: Path, name: str) -> Any:
     try:
-        # Unlike read_table: no columns made up from folder names
+        # Unlike read_table: no columns made up from folder names.
         with pq.ParquetFile(path) as file:
             return file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -233,7 +236,7 @@ def _from_pandas(frame: pd.DataFrame, role: str) -> Any:
         frame = frame.reset_index()
     frame = frame.rename(columns=str)
     if not frame.columns.is_unique:
-        # Refused by the caller, by name
+        # Refused by the caller, by name.
         return pa.table([pa.nulls(0)] * frame.shape[1], names=list(frame.columns))
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)

@@ -1,5 +1,6 @@
-"""Graphs out of files and folders: the suffix, or what the folder holds, says which reader is
-meant.
+"""Graphs from files and folders.
+
+The suffix of a file, or the contents of a folder, determine the reader.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 # Bytes read at a time: few before the root element, so that a document type is refused before its
-# entities are read, many after it
+# entities are read, many after it.
 _BEFORE_ROOT, _CHUNK = 16, 2**16
 
 
@@ -66,8 +66,9 @@ def read_graphml(path: Path, *, options: TableOptions | None = None) -> list[Raw
 
 @dataclass(frozen=True)
 class _Key:
-    """A declared attribute: its name, 'node', 'edge', 'graph' or 'all', its type, and the value of
-    those without one.
+    """A declared attribute of GraphML.
+
+    It has a name, a domain ('node', 'edge', 'graph' or 'all'), a type and a default value.
     """
 
     name: str
@@ -96,7 +97,7 @@ class _Reader:
         self.has_root = False
         self.keys: dict[str, _Key] = {}
         self.graphs: list[_Graph] = []
-        # Tags from the root down to the current element
+        # Tags from the root down to the current element.
         self._open: list[str] = []
         self._text: list[str] = []
         self._key_id = ""
@@ -164,7 +165,7 @@ class _Reader:
     def _start_key(self, attributes: Mapping[str, str]) -> None:
         self._key_id = self._wanted(attributes, "id", "key")
         name = attributes.get("attr.name", self._key_id if "attr.type" in attributes else None)
-        # Keys without name and type hold drawings (yEd's), no attributes
+        # Keys without name and type hold drawings (yEd's), no attributes.
         if name is not None:
             self.keys[self._key_id] = _Key(
                 name, attributes.get("for", "all"), attributes.get("attr.type", "string")
@@ -222,7 +223,7 @@ def _to_raw(
     one_way = np.array([d for _, _, d in graph.edges], dtype=bool)
     edge_columns = _columns(graph.edge_values, keys, len(graph.edges), "edge", path)
     weight = _weight(edge_columns, path, options) if graph.edges else None
-    # Undirected edges among directed ones stand for both directions
+    # Undirected edges among directed ones are edges in both directions.
     if one_way.any() and not one_way.all():
         edges = np.concatenate([edges, edges[::-1, ~one_way]], axis=1)
         weight = None if weight is None else np.concatenate([weight, weight[~one_way]])

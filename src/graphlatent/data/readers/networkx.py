@@ -17,8 +17,9 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def is_networkx(value: object) -> bool:
-    """Whether the value is a NetworkX graph. Who has one has imported NetworkX, which is optional
-    here.
+    """Whether the value is a NetworkX graph.
+
+    NetworkX is optional here; a caller who has such a graph has imported it already.
     """
     networkx = sys.modules.get("networkx")
     return networkx is not None and isinstance(value, networkx.Graph)

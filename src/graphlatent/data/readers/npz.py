@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from graphlatent.data.graph import RawGraph
 from graphlatent.errors import InputError
 
-# Share of non-zero features above which a dense matrix is both smaller and faster
+# Share of non-zero features above which a dense matrix is both smaller and faster.
 _DENSE_ABOVE = 0.25
 _CSR_PARTS = ("data", "indices", "indptr", "shape")
 

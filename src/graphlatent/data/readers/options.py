@@ -12,7 +12,7 @@ from graphlatent.errors import InputError, RunFolderError
 from graphlatent.io.runfolder import RunFolder
 
 Array: TypeAlias = np.ndarray[Any, Any]
-# Names of columns that are seldom meant as features
+# Names of columns that are seldom meant as features.
 _LIKE_LABELS = ("label", "labels", "class", "target", "y")
 
 
@@ -88,8 +88,9 @@ class TableOptions:
         return [name for name in columns if name not in (*self.labels, *self.drop)]
 
     def without_labels(self) -> TableOptions:
-        """The same for nodes whose labels are not needed: label columns are left out of the
-        features, whether they are there or not.
+        """The same options for nodes whose labels are not needed.
+
+        Label columns are left out of the features, whether or not the table has them.
         """
         return replace(self, label=None, drop=(*self.labels, *self.drop))
 

@@ -111,7 +111,7 @@ def _notes_of_edges(data: Any, name: str) -> dict[str, str]:
             " edge_attr to None before reading."
         )
     known = ("edge_index", "edge_weight", "edge_attr", "adj_t")
-    # PyG warns where it has to count nodes from the edges, which is what we want it to do
+    # PyG warns where it has to count nodes from the edges, which is what we want it to do.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         others = [key for key in data.edge_attrs() if key not in known]
@@ -121,7 +121,7 @@ def _notes_of_edges(data: Any, name: str) -> dict[str, str]:
 def _num_nodes(data: Any) -> int:
     if data.x is not None:
         return int(data.x.shape[0])
-    # PyG warns where it has to count from the edges, which is what we want it to do
+    # PyG warns where it has to count from the edges, which is what we want it to do.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return int(data.num_nodes)

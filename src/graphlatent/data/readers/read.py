@@ -159,8 +159,9 @@ def _is_graph_object(value: object) -> bool:
 
 
 def _is_several(source: Any) -> bool:
-    """A list, a PyG Dataset, or a tuple that cannot be one graph in parts, since each part is a
-    graph.
+    """Whether the value holds several graphs.
+
+    It does if it is a list, a PyG Dataset, or a tuple in which each part is a graph.
     """
     if isinstance(source, tuple):
         return len(source) > 0 and all(_is_graph_object(part) for part in source)

@@ -70,7 +70,7 @@ def read_tables(
         edges, role="edges", text_columns=_named(options.source, options.target, options.graph)
     )
     weights = _weights(edge_table, options)
-    # A name that was given must be there
+    # A name that was given must be there.
     if options.graph not in (None, TableOptions.graph, *edge_table.columns):
         raise InputError(
             f"{edge_table.name}: there is no column '{options.graph}' (option 'graph'). The columns"
@@ -163,8 +163,9 @@ def _number_edges(edges: LoadedTable, options: TableOptions) -> _Numbered:
 def _number_nodes_and_edges(
     edges: LoadedTable, nodes: LoadedTable, options: TableOptions
 ) -> _Numbered:
-    """Nodes numbered as the node table lists them, graph by graph; edges by looking their ends up
-    there.
+    """Number the nodes in the order of the node table, graph by graph.
+
+    The endpoints of edges are looked up there.
     """
     node_id, source, target = of_one_type(
         [
@@ -204,8 +205,9 @@ def _number_nodes_and_edges(
 def _graph_codes(
     edges: LoadedTable, nodes: LoadedTable, options: TableOptions
 ) -> tuple[Any, Array, Array]:
-    """The graphs' ids in the order of the node table, and the graph of each node [N] and each edge
-    [E] (-1: no such graph).
+    """The ids of the graphs, and the index of the graph of each node [N] and each edge [E].
+
+    Ids are in the order of the node table; -1 means that there is no such graph.
     """
     there = [options.graph in table.columns for table in (edges, nodes)]
     if options.graph is None or not any(there):

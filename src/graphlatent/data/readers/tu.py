@@ -1,5 +1,4 @@
-"""Graphs out of a folder in the TU layout: NAME_A.txt, NAME_graph_indicator.txt and their
-companions.
+"""Graphs from a folder in the TU format: NAME_A.txt, NAME_graph_indicator.txt and others.
 
 The layout of the TU collection (https://chrsmrrs.github.io/datasets): one line per edge, node or
 graph; ids count from 1. Legend: N nodes, E edges, B graphs.
@@ -21,15 +20,16 @@ from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-# One-hot node labels wider than this are kept sparse
+# One-hot node labels wider than this are kept sparse.
 _DENSE_LABELS = 256
-# Labels spread over more than this are one-hot over the labels that occur, not over their range
+# Labels spread over more than this are one-hot over the labels that occur, not over their range.
 _WIDEST_RANGE = 1024
 
 
 def find_tu(folder: Path) -> tuple[Path, str] | None:
-    """The folder that holds the files (`folder` or its 'raw') and the data set's name, or None
-    where there are none.
+    """The folder that holds the files (`folder` or its 'raw') and the data set's name.
+
+    None where there are no such files.
     """
     for place in (folder, folder / "raw"):
         names = (
@@ -183,8 +183,9 @@ def _graph_labels(path: Path, num_graphs: int) -> Array | None:
 
 
 def _numbers(path: Path, *, if_empty: int | None = None) -> Array:
-    """The numbers in the file, [lines, values per line]; with `if_empty`, an empty file has no
-    lines of so many values.
+    """The numbers in the file, [lines, values per line].
+
+    With `if_empty`, an empty file gives an array of shape [0, if_empty].
     """
     if not path.is_file():
         raise InputError(

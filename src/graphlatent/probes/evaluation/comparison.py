@@ -37,8 +37,9 @@ class ProbeComparison:
         return next(iter(self.results[EMBEDDINGS]))
 
     def summaries(self) -> dict[str, dict[str, Summary]]:
-        """By representation and metric; paired differences of the embeddings and each baseline come
-        last.
+        """Summaries by representation and metric.
+
+        Paired differences between the embeddings and each baseline come last.
         """
         found = {
             name: {metric: summarize(results) for metric, results in metrics.items()}

@@ -22,7 +22,7 @@ from graphlatent.probes.svm import svm_probe
 
 Array: TypeAlias = np.ndarray[Any, Any]
 ALL_ZEROS = "all zeros"
-# Classes that a note lists before "..."
+# Classes that a note lists before "...".
 _LISTED = 5
 
 
@@ -99,7 +99,7 @@ def _probe(
     if plan.kind in NESTED_KINDS:
         kernel = "rbf" if plan.kind == "rbf" else "linear"
         return svm_probe(rows, labels, kernel=kernel, num_folds=plan.num_folds or 10, seed=seed)
-    # As cross-validation does: fitted once more on all but the test fold
+    # As cross-validation does: fitted once more on all but the test fold.
     refit = plan.num_folds is not None
     if plan.kind == "knn":
         score = "micro-F1" if labels.ndim == 2 else "accuracy"

@@ -111,8 +111,7 @@ def read_task(
 
 
 def read_embeddings(path: Path) -> StoredEmbeddings:
-    """The embeddings in a file that 'graphlatent embed' wrote, in a run folder, or in a plain
-    array.
+    """The embeddings in a file of 'graphlatent embed', in a run folder, or in a plain array.
 
     Raises:
         InputError: where there are none, or they cannot be read.

@@ -16,9 +16,9 @@ from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-# Numbers that are not whole may be classes, such as marks in steps of a half, if they are this few
+# Numbers that are not whole may be classes, such as marks in steps of a half, if they are this few.
 _MAX_FRACTIONAL_CLASSES = 10
-# More distinct values than this are no classes where they are most of the rows
+# More distinct values than this are no classes where they are most of the rows.
 _MAX_MOSTLY_DISTINCT = 20
 
 
@@ -149,7 +149,7 @@ def _check_numbers(values: Array, name: str, where: str) -> None:
     """Raise where a number is infinite, or whole and beyond 64 bits: the cast would change it."""
     if values.dtype.kind not in "fu":
         return
-    # As a float of any width it is exact
+    # As a float of any width it is exact.
     limit = 2**63
     wrong = [value for value in np.unique(values).tolist() if not -limit <= value < limit]
     if wrong:

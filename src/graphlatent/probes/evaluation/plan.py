@@ -13,13 +13,13 @@ from graphlatent.probes.evaluation.labels import ProbeLabels
 
 ProbeKind: TypeAlias = Literal["linear", "svm", "rbf", "knn", "clusters", "spectral", "communities"]
 KINDS: tuple[ProbeKind, ...] = get_args(ProbeKind)
-# Kinds that search for groups without labels, and what the search is called
+# Kinds that search for groups without labels, and what the search is called.
 SEARCHES = {
     "clusters": "k-means",
     "spectral": "spectral clustering",
     "communities": "overlapping k-means",
 }
-# Kinds that draw folds of their own and choose settings in inner folds
+# Kinds that draw folds of their own and choose settings in inner folds.
 NESTED_KINDS = ("svm", "rbf")
 _MULTILABEL = ("linear", "knn", "communities")
 
