@@ -82,6 +82,7 @@ class TestFoundByUsers:
             (adjacency, x),
             (adjacency, sp.csr_matrix(x)),
             (adjacency, torch.eye(3)),
+            (adjacency, x.tolist()),
             (edges, x),
             tables,
         ):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from cases import random_graph
-from graphlatent import GraphLaGraph, NodeLaGraph, load_estimator
+from graphlatent import GraphLaGraph, NodeDGI, NodeLaGraph, load_estimator
 from graphlatent.config import to_mapping
 from graphlatent.errors import OutputError, RunFolderError
 
@@ -100,3 +100,14 @@ class TestEmbeddingFiles:
             OutputError, match=r"Embeddings are written as .parquet, .npz, .csv. Got 'e.xlsx'"
         ):
             embedded.save(tmp_path / "e.xlsx")
+
+
+def test_none_is_saved_where_it_is_not_the_default(tmp_path):
+    graph = random_graph([8])
+    fitted = NodeDGI(patience=None, epochs=2, device="cpu").fit(graph)
+    assert fitted.settings_.patience is None
+    folder = fitted.save(tmp_path / "model")
+    assert 'patience = "none"' in (folder / "config.toml").read_text()
+    assert load_estimator(folder).patience is None
+    default = NodeDGI(epochs=2, device="cpu").fit(graph).save(tmp_path / "other")
+    assert load_estimator(default).patience == 20

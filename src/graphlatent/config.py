@@ -177,6 +177,8 @@ class GraphSettings(Settings):
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
+# How None is written in a file.
+_NONE = "none"
 
 
 def field_hints(cls: type[Settings]) -> Mapping[str, Any]:
@@ -229,7 +231,9 @@ def from_mapping(cls: type[AnySettings], values: Mapping[str, Any], *, where: st
     for key in values:
         if key not in known:
             raise _unknown_setting(key, known, where)
-    return cls(**values)
+    hints = field_hints(cls)
+    nulls = {k: None for k, v in values.items() if v == _NONE and _is_nullable(hints[k])}
+    return cls(**{**values, **nulls})
 
 
 def _unknown_setting(key: str, known: list[str], where: str) -> ConfigError:
@@ -251,8 +255,7 @@ def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
     if key not in hints:
         raise _unknown_setting(key, list(hints), "--set")
     types = _union_members(hints[key])
-    nullable = type(None) in types and not any("none" in get_args(t) for t in types)
-    if nullable and text.lower() in ("none", "null"):
+    if _is_nullable(hints[key]) and text.lower() in (_NONE, "null"):
         return key, None
     if bool in types and text.lower() in ("true", "false"):
         return key, text.lower() == "true"
@@ -263,6 +266,12 @@ def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
             except ValueError:
                 continue
     return key, text
+
+
+def _is_nullable(hint: Any) -> bool:
+    """Whether 'none' means None: not so where it is one of the allowed texts."""
+    types = _union_members(hint)
+    return type(None) in types and not any(_NONE in get_args(t) for t in types)
 
 
 def to_mapping(settings: Settings) -> dict[str, Any]:
@@ -278,7 +287,10 @@ def to_mapping(settings: Settings) -> dict[str, Any]:
     }
     if isinstance(values["encoder"], nn.Module):
         values["encoder"] = f"custom:{type(values['encoder']).__qualname__}"
-    return {k: v for k, v in values.items() if v is not None}
+    # TOML has no null: None is written where leaving it out would mean another default.
+    defaults = {f.name: f.default for f in dataclasses.fields(settings)}
+    written = {k: _NONE if v is None else v for k, v in values.items()}
+    return {k: v for k, v in written.items() if values[k] is not None or defaults[k] is not None}
 
 
 def _plain_numbers(settings: Settings) -> dict[str, Any]:

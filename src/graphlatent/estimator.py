@@ -127,7 +127,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         """Train once and yield a fitted estimator at each of several epochs.
 
         Each equals the result of `fit` with that number of epochs, except that a learning-rate
-        schedule is that of the whole run.
+        schedule is that of the whole run (so is BGRL's momentum).
 
         Args:
             X: one graph or several, as for `fit`.

@@ -171,6 +171,9 @@ class TestCompact:
         with pytest.raises(InputError, match=r"^Line 2 of .* is not a record of the ledger"):
             compact(tmp_path)
         assert path.read_bytes() == before
+        path.write_bytes(b"\xff\xff\n")
+        with pytest.raises(InputError, match="Cannot read the records"):
+            compact(tmp_path)
 
 
 class TestDamage:

@@ -206,3 +206,28 @@ def test_settings_from_a_file_and_over_it(tables):
     assert (tables / "again" / "model.safetensors").read_bytes() == (
         tables / "run" / "model.safetensors"
     ).read_bytes()
+
+
+def test_a_runs_config_also_says_how_its_input_was_read(tables):
+    """The label of the first run is not a feature of the second, though nobody names it again."""
+    assert train(tables)[0] == 0
+    edges, nodes = tables / "edges.csv", tables / "nodes.csv"
+    words = ["train", edges, "--nodes", nodes, "--config", tables / "run" / "config.toml"]
+    code, _, err = run(*words, "--out", tables / "again")
+    assert code == 0, err
+    results = json.loads((tables / "again" / "results.json").read_text())
+    assert results["input"]["features"] == "2 column(s): age, city"
+    own = tables / "own.toml"
+    own.write_text('method = "dgi"\n[reading]\nlabels = ["churned"]\n')
+    code, _, err = run("train", edges, "--config", own, "--out", tables / "third")
+    assert code == 2 and "In [reading], 'labels' must be the name of a column" in err
+
+
+def test_a_config_of_another_method_does_not_resume_a_run(tables):
+    assert train(tables)[0] == 0
+    (tables / "run" / "manifest.json").unlink()
+    other = tables / "other.toml"
+    other.write_text('method = "dgi"\n')
+    words = ["train", tables / "edges.csv", "--config", other, "--out", tables / "run", "--resume"]
+    code, _, err = run(*words)
+    assert code == 2 and "is a run of method 'lagraph'; --method dgi does not fit" in err

@@ -11,8 +11,9 @@ import torch
 from cases import as_sparse, generator, random_graph
 from graphlatent.config import resolve
 from graphlatent.data.batches import full_batch
+from graphlatent.errors import InputError
 from graphlatent.methods.base import combine
-from graphlatent.methods.bgrl import BGRL, BGRLSettings
+from graphlatent.methods.bgrl import BGRL, BGRLSettings, NodeBGRL
 from graphlatent.ops.feature_views import MaskedColumns
 from graphlatent.training.loop import learning_rate
 
@@ -128,3 +129,26 @@ def test_only_the_online_encoder_and_the_predictor_have_gradients():
     model = make().build(4, generator=generator(0))
     assert all(not p.requires_grad for p in model.target.parameters())
     assert all(p.requires_grad for p in [*model.encoder.parameters()])
+
+
+def test_negative_weights_are_refused_where_they_are_divided_by():
+    graph = random_graph([5], weighted=True)
+    graph = dataclasses.replace(graph, edge_weight=-graph.edge_weight)
+    with pytest.raises(InputError, match="encoder='gcn' needs edge weights of 0 or more"):
+        NodeBGRL(epochs=1, device="cpu").fit(graph)
+    NodeBGRL(encoder="gin", epochs=1, device="cpu").fit(graph)
+
+
+def test_the_target_of_a_users_module_starts_as_a_copy():
+    class Own(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 3)
+
+        def forward(self, x, edge_index, edge_weight=None):
+            return self.linear(x)
+
+    model = make(encoder=Own()).build(4, generator=generator(0))
+    assert torch.equal(model.target.module.linear.weight, model.encoder.module.linear.weight)
+    built_in = make().build(4, generator=generator(0))
+    assert not torch.equal(built_in.target.convs[0].weight, built_in.encoder.convs[0].weight)

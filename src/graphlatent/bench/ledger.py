@@ -145,6 +145,7 @@ def compact(root: Path) -> dict[Path, int]:
             dropped[path] = len(lines) - len(kept)
             return [kept[key] for key in sorted(kept)]
 
+        _lines(path)
         rewrite_lines(path, tidied)
     return dropped
 

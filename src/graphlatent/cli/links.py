@@ -8,7 +8,12 @@ from typing import Annotated
 import typer
 
 from graphlatent._version import __version__
-from graphlatent.cli.models import estimator_for, make_estimator, settings_in_file
+from graphlatent.cli.models import (
+    estimator_for,
+    make_estimator,
+    options_in_file,
+    settings_in_file,
+)
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
 from graphlatent.cli.scores import print_scores
@@ -58,7 +63,8 @@ def links(
         resolved = estimator._resolved()
         first = estimator.random_state
         plan = LinkPlan(val_ratio=val, test_ratio=test, seeds=range(first, first + seeds))
-        graph = reading.read(source, reading.table_options(), symmetrize=estimator.symmetrize)
+        options = reading.table_options(options_in_file(settings))
+        graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         splits = plan.splits(graph)
         num_test, num_val = (len(p.nodes) // 2 for p in (splits[first].test, splits[first].val))
         output.note(

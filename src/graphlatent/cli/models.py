@@ -10,6 +10,7 @@ import typer
 
 from graphlatent.cli.options import SettingsOptions
 from graphlatent.config import from_mapping, parse_value
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import ConfigError, bad_argument
 from graphlatent.estimator import Estimator
 from graphlatent.io.config_file import DEFAULT_METHOD, RunConfig, read_config
@@ -39,6 +40,16 @@ def estimator_for(level: str, method: str = DEFAULT_METHOD) -> type[Estimator]:
 def settings_in_file(options: SettingsOptions) -> RunConfig:
     """What the file given by `--config` says; nothing where none was given."""
     return RunConfig({}) if options.config is None else read_config(options.config)
+
+
+def options_in_file(options: SettingsOptions) -> TableOptions:
+    """How the file given by `--config` says that tables are read; the defaults where it does not.
+
+    Raises:
+        InputError: where the file names an option that there is not, or a value of a wrong type.
+    """
+    reading = settings_in_file(options).reading
+    return TableOptions.from_dict({**TableOptions().to_dict(), **reading})
 
 
 def make_estimator(

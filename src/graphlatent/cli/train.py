@@ -17,16 +17,18 @@ from graphlatent.cli.models import (
     ModelOptions,
     estimator_for,
     make_estimator,
+    options_in_file,
     settings_in_file,
 )
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
 from graphlatent.data.datasets import find_dataset
 from graphlatent.data.describe import describe_graph
+from graphlatent.data.readers.options import options_of_run
 from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
 from graphlatent.estimator import Estimator
 from graphlatent.io.atomic import refuse_existing, write_json
-from graphlatent.io.config_file import RunConfig
+from graphlatent.io.config_file import RunConfig, read_toml
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.training.loop import Hooks
 from graphlatent.training.progress import training_bar
@@ -51,12 +53,15 @@ def train(
 ) -> None:
     """Learn embeddings without labels and save model, history and embeddings in a run folder."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
-        options = reading.table_options()
-        run = RunFolder(out, replace=overwrite, reading=options.to_dict())
-        if resume:
-            _check_resumable(run)
-        else:
+        run = RunFolder(out, replace=overwrite)
+        before = options_in_file(settings)
+        if not resume:
             _check_free(run, overwrite=overwrite)
+        else:
+            _check_resumable(run)
+            before = options_of_run(run) if settings.config is None else before
+        options = reading.table_options(before)
+        run.reading = options.to_dict()
         estimator = _estimator(run, source, model, settings, resume=resume)
         estimator.set_params(progress=not quiet and not as_json)
         # Wrong settings fail here, before a large file is read.
@@ -95,6 +100,9 @@ def _estimator(
     if resume:
         before = run.read_config()
         level, method = _agreeing(run, before, model)
+        if settings.config is not None:
+            said = read_toml(settings.config)
+            _agreeing(run, before, ModelOptions(said.get("level"), said.get("method")))
         values = before.settings if settings.config is None else values
     if level is None and model.level is None:
         known = None if Path(source).exists() else find_dataset(source)

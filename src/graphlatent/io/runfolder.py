@@ -230,6 +230,11 @@ class RunFolder:
             snapshot = self.load_snapshot()
             if snapshot is None:
                 return History()
+            if '"term_names"' not in snapshot.position:
+                raise RunFolderError(
+                    f"{self.state_path} was written by an earlier version of graphlatent, and"
+                    " cannot be resumed. Start again with --overwrite."
+                )
             try:
                 names = json.loads(snapshot.position)["term_names"]
                 return History.from_tensor(snapshot.tensors["history"], term_names=names)

@@ -61,8 +61,6 @@ class BGRLSettings(NodeSettings):
 class BGRLModel(nn.Module):
     """Online encoder, predictor, target encoder, and the number of completed steps."""
 
-    steps: Tensor
-
     def __init__(
         self, encoder: GNNEncoder | CustomEncoder, predictor_dim: int, *, generator: torch.Generator
     ) -> None:
@@ -70,10 +68,11 @@ class BGRLModel(nn.Module):
         self.encoder, width = encoder, encoder.out_dim
         into, back = linear(width, predictor_dim), linear(predictor_dim, width)
         self.predictor = nn.Sequential(into, nn.PReLU(), back)
-        # The target starts from weights of its own, as in the authors' code.
         self.target = copy.deepcopy(encoder)
-        for part in (self.predictor, self.target):
-            initialise(part, generator)
+        initialise(self.predictor, generator)
+        if isinstance(encoder, GNNEncoder):
+            # Weights of its own, as in the authors' code; a user's module starts as a copy.
+            initialise(self.target, generator)
         self.target.requires_grad_(False)
         self.register_buffer("steps", torch.zeros((), dtype=torch.float32))
 
@@ -128,11 +127,11 @@ class BGRL(Method[BGRLSettings]):
     def after_step(self, model: nn.Module) -> None:
         """Update the moving average of the target encoder."""
         bgrl, settings = cast(BGRLModel, model), self.settings
-        share = bgrl.steps / max(settings.epochs * settings.steps_per_epoch, 1)
+        share = cast(Tensor, bgrl.steps) / max(settings.epochs * settings.steps_per_epoch, 1)
         towards = (1 - settings.momentum) * (torch.cos(math.pi * share) + 1) / 2
         for target, online in zip(bgrl.target.parameters(), bgrl.encoder.parameters(), strict=True):
             target.lerp_(online, towards)
-        bgrl.steps += 1
+        cast(Tensor, bgrl.steps).add_(1)
 
 
 @register
@@ -142,7 +141,8 @@ class NodeBGRL(BGRLSettings, NodeEstimator):
 
     >>> embeddings = NodeBGRL().fit_transform((edge_index, x))                  # doctest: +SKIP
 
-    Arguments are listed by `graphlatent settings --method bgrl`.
+    Arguments are listed by `graphlatent settings --method bgrl`. The momentum follows a schedule
+    over all `epochs`, also in `snapshots`.
     """
 
     method: ClassVar[type[Method[Any]]] = BGRL

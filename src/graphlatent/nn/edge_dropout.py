@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from graphlatent.data.batches import EdgeList, Structure
+from graphlatent.nn.propagation import edge_weights, refuse_negative
 from graphlatent.ops.sparse import SparseMatrix
 
 
@@ -39,9 +40,9 @@ class DroppableMatrix(SparseMatrix):
         """The matrix of all edges, equal to `gcn_matrix` or `gin_matrix`."""
         source, target = edges.edge_index
         size = edges.num_nodes
-        weight = torch.ones(source.numel(), dtype=torch.float64, device=source.device)
-        if edges.edge_weight is not None:
-            weight = edges.edge_weight.to(torch.float64)
+        weight = edge_weights(edges)
+        if kind == "gcn":
+            refuse_negative(weight)
         without_loop = torch.ones(size, dtype=torch.bool, device=source.device)
         without_loop[source[source == target]] = False
         added = torch.nonzero(without_loop)[:, 0]

@@ -24,12 +24,8 @@ def gcn_matrix(edges: EdgeList) -> SparseMatrix:
         InputError: where an edge weight is negative.
     """
     source, target = edges.edge_index
-    weight = _weights(edges)
-    if edges.edge_weight is not None and bool((weight < 0).any()):
-        raise InputError(
-            "encoder='gcn' needs edge weights of 0 or more, since it divides by their sum. Use"
-            " encoder='gin', or shift them."
-        )
+    weight = edge_weights(edges)
+    refuse_negative(weight)
     size = edges.num_nodes
     without_loop = torch.ones(size, dtype=torch.bool, device=source.device)
     without_loop[source[source == target]] = False
@@ -48,7 +44,7 @@ def gin_matrix(edges: EdgeList) -> SparseMatrix:
     Rows are targets. A self-loop of the graph is added to the identity.
     """
     source, target = edges.edge_index
-    weight = _weights(edges)
+    weight = edge_weights(edges)
     size, loop = edges.num_nodes, source == target
     diagonal = weight.new_ones(size).index_add(0, source[loop], weight[loop])
     node = torch.arange(size, device=source.device)
@@ -69,7 +65,17 @@ def propagate(matrix: SparseMatrix, x: Features, weight: Tensor, bias: Tensor) -
     return matrix.matmul(matmul(x, weight), bias)
 
 
-def _weights(edges: EdgeList) -> Tensor:
+def refuse_negative(weight: Tensor) -> None:
+    """Raise an `InputError` where an edge weight is negative."""
+    if bool((weight < 0).any()):
+        raise InputError(
+            "encoder='gcn' needs edge weights of 0 or more, since it divides by their sum. Use"
+            " encoder='gin', or shift them."
+        )
+
+
+def edge_weights(edges: EdgeList) -> Tensor:
+    """The weights of the edges in float64, [E]; 1 where they have none."""
     if edges.edge_weight is not None:
         return edges.edge_weight.to(torch.float64)
     index = edges.edge_index

@@ -264,3 +264,25 @@ def test_cross_entropy_rejects_rows_that_are_not_distributions(row, what):
     ):
         check_features(x, make_settings("node", objective="ce-embed"))
     check_features(x, make_settings("node", objective="mse-embed"))
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("objective", ["mse-embed", "mse-output", "denoise"])
+def test_a_graph_without_counted_rows_is_not_in_the_loss(objective, reduction):
+    # Without batch norm, which would see the rows that do not count.
+    layers = {"num_layers": 1, "decoder_layers": 1}
+    values = {"objective": objective, "loss_reduction": reduction, **layers}
+    chosen = make_settings("graph", mask_ratio=0.5, **values)
+    model = double_model(chosen, 4)
+    three, two = random_graph([4, 3, 5], seed=1), random_graph([4, 3], seed=1)
+    inside = three.edge_index[0] < 7
+    two = dataclasses.replace(two, x=three.x[:7], edge_index=three.edge_index[:, inside])
+    counted = torch.arange(12) < 7
+    batch = dataclasses.replace(double_batch(three, model), counts=counted)
+    mask = draw_mask(batch, chosen, generator=generator(0))
+    assert int(mask.rows.max()) < 7
+    losses = []
+    for each in (batch, double_batch(two, model)):
+        views = general_views(model, each, mask)
+        losses.append(combine(loss_terms(model, each, mask, views, chosen)).total)
+    torch.testing.assert_close(*losses)

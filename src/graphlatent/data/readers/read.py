@@ -120,6 +120,8 @@ def refuse_features_as_y(source: Any, y: object, *, owner: str) -> None:
         InputError: where `source` is an adjacency, an array or a table, and `y` a matrix.
     """
     has_no_features = is_adjacency(source) or is_table(source) or isinstance(source, _ARRAYS)
+    if isinstance(y, list) and y and isinstance(y[0], list | tuple):
+        y = np.asarray(y, dtype=object)
     if has_no_features and len(getattr(y, "shape", ())) == 2:
         raise InputError(
             f"{owner} ignores y, and y is a matrix of shape {tuple(getattr(y, 'shape', ()))} beside"

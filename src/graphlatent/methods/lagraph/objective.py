@@ -223,10 +223,15 @@ def _graph_invariance(
 ) -> Term:
     plain, masked = _pooled(model, batch, views)
     padding = cache.padding
-    graphs = batch.num_graphs if padding is None else padding.graphs
+    graphs = _num_graphs(batch) if padding is None else padding.graphs
     nodes = mask.rows.numel() if padding is None else padding.masked
     count = graphs * plain.shape[1] if settings.loss_reduction == "mean" else nodes
     return Term(_squared_distance(plain, masked), count, settings.alpha, "root")
+
+
+def _num_graphs(batch: Batch) -> int | Tensor:
+    """The number of graphs in the loss: those with a counted row."""
+    return batch.num_graphs if batch.counts is None else (batch.graph_size > 0).sum()
 
 
 def _output_invariance(
