@@ -215,3 +215,9 @@ def test_a_path_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="Cannot write"):
         plot_history(HISTORY, tmp_path / "file" / "history.png")
+
+
+def test_a_history_is_drawn_as_its_columns_are(tmp_path):
+    history = History([3.0, 2.0], {"a": [1.0, 0.5]}, [0.1, 0.1])
+    first = plot_history(history, tmp_path / "history.png").read_bytes()
+    assert first == plot_history(history.columns(), tmp_path / "columns.png").read_bytes()

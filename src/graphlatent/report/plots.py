@@ -21,6 +21,7 @@ from torch import Tensor
 
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.io.atomic import write_atomically
+from graphlatent.io.history import History
 
 Array: TypeAlias = np.ndarray[Any, Any]
 MapMethod: TypeAlias = Literal["pca", "tsne"]
@@ -35,18 +36,19 @@ _NOT_DRAWN = ("epoch", "lr")
 _PANELS_PER_ROW = 4
 
 
-def plot_history(history: Mapping[str, Sequence[float]], path: Path | str) -> Path:
+def plot_history(history: History | Mapping[str, Sequence[float]], path: Path | str) -> Path:
     """Draw the loss and each of its terms over the epochs, and return the path of the chart.
 
     Args:
-        history: columns by name, as `History.columns()` gives them: "loss" and any terms. "epoch"
-            is counted from 1 where it is missing; "lr" is not drawn.
+        history: of a fitted estimator, or columns by name: "loss" and any terms. "epoch" is
+            counted from 1 where it is missing; "lr" is not drawn.
         path: of the file; its suffix is the format.
 
     Raises:
         InputError: where there is nothing to draw, or the columns differ in length or are empty.
         OutputError: where the file cannot be written.
     """
+    history = history.columns() if isinstance(history, History) else history
     columns = {
         name: np.asarray(values, dtype=float)
         for name, values in history.items()
