@@ -2,7 +2,7 @@
 # make test    virtual environment, install, style, types and every test, with branch coverage
 # make check   the fast part: style, types, quick tests
 # make format  rewrite the code in the house style
-# make bench   seconds and memory of a training step, general way against fast way
+# make bench   seconds and memory of a training step, general path against fast path
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin

@@ -40,7 +40,7 @@ def parser(doc: str | None) -> argparse.ArgumentParser:
     made.add_argument(
         "--profile",
         action="store_true",
-        help="also say which kernels the fast way spends its time in",
+        help="also say which kernels the fast path spends its time in",
     )
     made.add_argument("--way", default=None, help=argparse.SUPPRESS)
     return made
@@ -123,7 +123,7 @@ def in_own_process(script: str, ways: str, args: argparse.Namespace, *more: str)
         *more,
     ]
     command += ["--data", args.data] if args.data else []
-    # what graphlatent asks of the system for itself, the general way does not get
+    # what graphlatent asks of the system for itself, the general path does not get
     environment = {**os.environ, "THP_MEM_ALLOC_ENABLE": "0"} if ways == "general" else None
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:

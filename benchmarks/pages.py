@@ -76,8 +76,8 @@ def full_table() -> str:
 
 
 def profile_table() -> str:
-    """Where the fast way spends its time, where that was measured."""
-    lines = ["| | hardware | where the time of the fast way goes |", "|---|---|---|"]
+    """Where the fast path spends its time, where that was measured."""
+    lines = ["| | hardware | where the time of the fast path goes |", "|---|---|---|"]
     for record in records():
         for name, found in record["shapes"].items():
             if "profile" in found:

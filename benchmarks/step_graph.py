@@ -1,4 +1,4 @@
-"""Seconds of a graph-level epoch: the usual PyG loop against the fast way, in one run.
+"""Seconds of a graph-level epoch: the usual PyG loop against the fast path, in one run.
 
     python benchmarks/step_graph.py --sets NCI1,COLLAB --device cpu --json out.json
     python benchmarks/step_graph.py --sets NCI1 --data ROOT                              # the real
@@ -8,7 +8,7 @@ The usual loop is what users of PyG write: a DataLoader over a list of graphs, G
     global_add_pool of every layer, both
 views in full, masks drawn vectorised over the batch. Setting: GIN 3 x 32, mini-batches of 128
 graphs, decoder of one linear layer, mask 5 %, float32 (tf32 products on a GPU, for both sides). The
-fast way is what `GraphLaGraph.fit` runs.
+fast path is what `GraphLaGraph.fit` runs.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def general_epoch(graph: GraphData, device: torch.device) -> Any:
 
 
 def fast_epoch(graph: GraphData, device: torch.device, precision: str) -> Any:
-    """A function that runs one epoch the fast way: what `GraphLaGraph.fit` runs."""
+    """A function that runs one epoch the fast path: what `GraphLaGraph.fit` runs."""
     settings = GraphLaGraphSettings(
         hidden_dim=WIDTH,
         num_layers=LAYERS,
@@ -147,7 +147,7 @@ def fast_epoch(graph: GraphData, device: torch.device, precision: str) -> Any:
 
 
 def floor(graph: GraphData, device: torch.device) -> dict[str, Any]:
-    """What an epoch of the fast way cannot avoid, counted, over what this machine does, measured
+    """What an epoch of the fast path cannot avoid, counted, over what this machine does, measured
     (see step_node.py).
 
     Both views go through every layer; a layer is two dense products (the first layer's first one is
@@ -190,7 +190,7 @@ def real(name: str, root: str) -> GraphData:
 
 
 def main() -> None:
-    """Measure every set, the usual loop and the fast way, and print a table."""
+    """Measure every set, the usual loop and the fast path, and print a table."""
     options = harness.parser(__doc__)
     options.add_argument("--sets", default="NCI1,COLLAB")
     args = options.parse_args()

@@ -1,15 +1,15 @@
-"""Seconds and peak memory of a node-level training step: the general way against the fast way, in
+"""Seconds and peak memory of a node-level training step: the general path against the fast path, in
 one run.
 
     python benchmarks/step_node.py --shapes cs,computers --device cpu --json out.json
     python benchmarks/step_node.py --shapes photo --data ROOT --device cuda          # the real set
     instead of its shape
 
-The general way is a fair peer: plain, vectorised PyTorch as PyG's users write it (GCNConv over a
+The general path is a fair peer: plain, vectorised PyTorch as PyG's users write it (GCNConv over a
     torch CSR adjacency with cached
 normalisation, dense x, both views in full, a dense N x F residual). Setting: GCN 2 x 512, batch
 norm after layer 1, PReLU, one linear decoder layer, mask 5 %, float32 (tf32 products on a GPU, for
-both sides; the fast way with bf16 beside it). Each way runs in a process of its own, one after the
+both sides; the fast path with bf16 beside it). Each way runs in a process of its own, one after the
 other, so that its peak memory is its own; seconds are the median over steps.
 """
 
@@ -83,7 +83,7 @@ class Peer(nn.Module):
 
 
 def general_step(graph: GraphData, device: torch.device, width: int) -> Any:
-    """A function that runs one step the general way."""
+    """A function that runs one step the general path."""
     x = to_dense(graph.x).to(device)
     adjacency = SparseMatrix.from_coo(
         graph.edge_index[1],
@@ -110,7 +110,7 @@ def general_step(graph: GraphData, device: torch.device, width: int) -> Any:
 
 
 def fast_step(graph: GraphData, device: torch.device, width: int, precision: str) -> Any:
-    """A function that runs one step the fast way: what `NodeLaGraph.fit` runs."""
+    """A function that runs one step the fast path: what `NodeLaGraph.fit` runs."""
     settings = resolve(
         NodeLaGraphSettings(hidden_dim=width, precision=precision), owner="benchmark"
     )
@@ -141,7 +141,7 @@ def one_way(
 
 
 def floor(graph: GraphData, device: torch.device, width: int) -> dict[str, Any]:
-    """What a step of the fast way cannot avoid, counted, over what this machine does, measured.
+    """What a step of the fast path cannot avoid, counted, over what this machine does, measured.
 
     Operations are those of dense products, forward and backward. Bytes count every [N, width] and
     [N, F] array once for each pass that must read or write it, with activation and norm fused and
