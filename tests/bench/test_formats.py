@@ -151,7 +151,7 @@ class TestHtml:
             table_of("79.9 published / 80.0 < 81")
         )
 
-    @given(texts)
+    @given(texts.filter(lambda text: " published / " not in text))
     def test_whatever_it_says_is_escaped(self, text):
         found = Reader(html_page(table_of(text))).grid
         # Details stand on two lines

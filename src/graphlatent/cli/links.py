@@ -10,6 +10,7 @@ import typer
 from graphlatent._version import __version__
 from graphlatent.cli.models import (
     estimator_for,
+    for_input,
     make_estimator,
     options_in_file,
     settings_in_file,
@@ -63,7 +64,8 @@ def links(
         resolved = estimator._resolved()
         first = estimator.random_state
         plan = LinkPlan(val_ratio=val, test_ratio=test, seeds=range(first, first + seeds))
-        options = reading.table_options(options_in_file(settings))
+        before = for_input(options_in_file(settings), source, reading.nodes)
+        options = reading.table_options(before)
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         splits = plan.splits(graph)
         num_test, num_val = (len(p.nodes) // 2 for p in (splits[first].test, splits[first].val))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from graphlatent.cli.options import SettingsOptions
 from graphlatent.config import from_mapping, parse_value
+from graphlatent.data.readers.arrow import table_suffix
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import ConfigError, bad_argument
 from graphlatent.estimator import Estimator
@@ -50,6 +52,16 @@ def options_in_file(options: SettingsOptions) -> TableOptions:
     """
     reading = settings_in_file(options).reading
     return TableOptions.from_dict({**TableOptions().to_dict(), **reading})
+
+
+def for_input(options: TableOptions, source: str, nodes: Path | None) -> TableOptions:
+    """Remembered options without columns of a node table, where edges come alone.
+
+    Other formats bring their own node attributes, so that labels must stay named.
+    """
+    if nodes is None and table_suffix(Path(source)) is not None:
+        return replace(options, features=None, label=None)
+    return options
 
 
 def make_estimator(

@@ -16,6 +16,7 @@ import typer
 from graphlatent.cli.models import (
     ModelOptions,
     estimator_for,
+    for_input,
     make_estimator,
     options_in_file,
     settings_in_file,
@@ -60,7 +61,7 @@ def train(
         else:
             _check_resumable(run)
             before = options_of_run(run) if settings.config is None else before
-        options = reading.table_options(before)
+        options = reading.table_options(for_input(before, source, reading.nodes))
         run.reading = options.to_dict()
         estimator = _estimator(run, source, model, settings, resume=resume)
         estimator.set_params(progress=not quiet and not as_json)
