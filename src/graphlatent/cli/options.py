@@ -111,11 +111,12 @@ class SettingsOptions:
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the fields of its dataclass arguments as options of their own."""
-    hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {}
     parameters = []
-    for parameter in inspect.signature(command).parameters.values():
-        hint = hints[parameter.name]
+    # Not get_type_hints: Python 3.10 puts Optional around the annotation of a default None, which
+    # hides the typer.Option in it
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        hint = parameter.annotation
         if dataclasses.is_dataclass(hint):
             groups[parameter.name] = hint
             of_group = get_type_hints(hint, include_extras=True)

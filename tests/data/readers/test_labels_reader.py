@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphlatent.data.ids import IdColumn
@@ -43,6 +43,7 @@ def message_of(call):
     return str(caught.value)
 
 
+@settings(deadline=None)
 @given(
     st.permutations(range(8)),
     st.sampled_from(["text", "numbers"]),

@@ -45,6 +45,8 @@ def read_npz(path: Path, *, binarize: bool = False) -> RawGraph:
         EOFError,
         ValueError,
         TypeError,
+        # Python 3.10, of a .npy: an array is not a context manager.
+        AttributeError,
         IndexError,
         NotImplementedError,
     ) as error:
