@@ -232,7 +232,8 @@ def from_mapping(cls: type[AnySettings], values: Mapping[str, Any], *, where: st
         if key not in known:
             raise _unknown_setting(key, known, where)
     hints = field_hints(cls)
-    nulls = {k: None for k, v in values.items() if v == _NONE and _is_nullable(hints[k])}
+    texts = {key for key, value in values.items() if isinstance(value, str) and value == _NONE}
+    nulls = {key: None for key in texts if _is_nullable(hints[key])}
     return cls(**{**values, **nulls})
 
 

@@ -126,7 +126,8 @@ def test_loss_and_gradient_equal_the_general_ones(
         gradients.append(torch.autograd.grad(total, list(model.parameters()), allow_unused=True))
     torch.testing.assert_close(losses[0], losses[1], rtol=1e-9, atol=1e-12)
     scale = max((float(g.abs().max()) for g in gradients[0] if g is not None), default=0.0)
-    atol = 1e-9 * max(scale, 1e-6)
+    # Of the largest gradient: batch norms over three rows, four of them in a row, lose two digits.
+    atol = 1e-8 * max(scale, 1e-6)
     for a, b in zip(*gradients, strict=True):
         a, b = (torch.zeros(()) if g is None else g for g in (a, b))
         a = a.broadcast_to(b.shape)
