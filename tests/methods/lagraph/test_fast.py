@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cases import as_sparse, double_batch, double_model, generator, make_settings, random_graph
@@ -86,6 +86,22 @@ def test_shared_views_equal_the_general_ones(
     some_count=st.booleans(),
     seed=st.integers(0, 9999),
 )
+@example(
+    level="node",
+    objective="mse-embed",
+    kind="gcn",
+    depth=4,
+    decoder_layers=2,
+    sizes=[3],
+    sparse=False,
+    weighted=False,
+    density=0.0,
+    ratio=0.01,
+    reduction="sum",
+    precomputed=False,
+    some_count=True,
+    seed=943,
+)
 def test_loss_and_gradient_equal_the_general_ones(
     level,
     objective,
@@ -118,20 +134,35 @@ def test_loss_and_gradient_equal_the_general_ones(
         batch = dataclasses.replace(batch, counts=counts)
     cache = precompute(batch) if precomputed else EMPTY_CACHE
     mask = draw_mask(batch, chosen, generator=generator(seed))
-    losses, gradients = [], []
-    for name in ("general", "auto"):
+    parameters = list(model.parameters())
+
+    def loss_and_gradient(name: str) -> tuple[torch.Tensor, list[torch.Tensor]]:
         engine = choose_engine(model, dataclasses.replace(chosen, engine=name))
         total = combine(compute_terms(model, batch, mask, chosen, engine, cache)).total
-        losses.append(total)
-        gradients.append(torch.autograd.grad(total, list(model.parameters()), allow_unused=True))
-    torch.testing.assert_close(losses[0], losses[1], rtol=1e-9, atol=1e-12)
-    scale = max((float(g.abs().max()) for g in gradients[0] if g is not None), default=0.0)
-    # Of the largest gradient: batch norms over three rows, four of them in a row, lose two digits.
-    atol = 1e-8 * max(scale, 1e-6)
-    for a, b in zip(*gradients, strict=True):
-        a, b = (torch.zeros(()) if g is None else g for g in (a, b))
-        a = a.broadcast_to(b.shape)
-        torch.testing.assert_close(a, b, rtol=1e-7, atol=atol, check_dtype=False)
+        found = torch.autograd.grad(total, parameters, allow_unused=True)
+        pairs = zip(found, parameters, strict=True)
+        return total, [torch.zeros_like(p) if g is None else g for g, p in pairs]
+
+    (loss, general), (fast_loss, fast) = (loss_and_gradient(name) for name in ("general", "auto"))
+    torch.testing.assert_close(loss, fast_loss, rtol=1e-9, atol=1e-12)
+    scale = max(float(g.abs().max()) for g in general)
+    atol = 1e-9 * max(scale, 1e-6)
+    if all(torch.allclose(a, b, rtol=1e-7, atol=atol) for a, b in zip(fast, general, strict=True)):
+        return
+    # Ill-conditioned, such as four batch norms over three rows: the paths may then differ as much
+    # as the general one does from itself when its weights change in the last bit.
+    rounding = 0.0
+    start = [p.detach().clone() for p in parameters]
+    for draw in range(8):
+        with torch.no_grad():
+            for p, old in zip(parameters, start, strict=True):
+                noise = torch.randn(p.shape, generator=generator(draw), dtype=torch.float64)
+                p.copy_(old * (1 + 2.2e-16 * noise))
+        moved = loss_and_gradient("general")[1]
+        pairs = zip(moved, general, strict=True)
+        rounding = max(rounding, *(float((a - b).abs().max()) for a, b in pairs))
+    difference = max(float((a - b).abs().max()) for a, b in zip(fast, general, strict=True))
+    assert difference <= 4 * rounding
 
 
 def test_choice_of_the_engine():
