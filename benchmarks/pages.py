@@ -9,6 +9,7 @@ and an entry in MAKERS. A test holds all pages equal to the records.
 
 from __future__ import annotations
 
+import importlib
 import json
 import statistics
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from graphlatent.bench.pages import BlockMaker, fill_pages, table_maker
+from graphlatent.errors import ConfigError
 from graphlatent.io.atomic import write_text
 
 ROOT = Path(__file__).parents[1]
@@ -234,6 +236,36 @@ def row_name(record: dict[str, Any]) -> str:
     return ", ".join(f"`{name}={value}`" for name, value in (record.get("change") or {}).items())
 
 
+def search_tables(name: str) -> str:
+    """Records of the search for the defaults, validation / test accuracy (search.toml)."""
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    tables = toml.loads((ROOT / "benchmarks" / "search.toml").read_text())["tables"]
+    names = [table["name"] for table in tables]
+    if name not in names:
+        raise ConfigError(f"'<!-- search {name} -->' must name one of: {', '.join(names)}.")
+    table = tables[names.index(name)]
+    lines = (RESULTS / "search.jsonl").read_text().splitlines()
+    found = {search_key(record): record for record in map(json.loads, lines)}
+    head = ["| | " + " | ".join(table["sets"]) + " |", "|---|" + "---|" * len(table["sets"])]
+    for row in table["rows"]:
+        cells = []
+        for dataset in table["sets"]:
+            common = dict(table.get("common", {}).get(dataset, {}))
+            epoch = common.pop("epoch", table["epoch"])
+            wanted = {"round": table["round"], "form": table["form"], "epoch": epoch, **row}
+            wanted |= {"set": dataset, **row.get("instead", {}).get(dataset, {})}
+            record = found.get(search_key({**wanted, "config": {**common, **wanted["config"]}}))
+            cells.append("-" if record is None else f"{record['val']:.1f} / {record['test']:.1f}")
+        head.append(f"| {row['label']} | {' | '.join(cells)} |")
+    return "\n".join(head)
+
+
+def search_key(record: Mapping[str, Any]) -> tuple[object, ...]:
+    """What tells records of the search apart."""
+    names = ("round", "set", "form", "epoch")
+    return (*(record[name] for name in names), frozenset(record["config"].items()))
+
+
 def without_arguments(make: Callable[[], str]) -> BlockMaker:
     """A block that takes no arguments."""
     return lambda arguments: make()
@@ -250,6 +282,7 @@ MAKERS: Mapping[str, BlockMaker] = {
     "probes": without_arguments(probes_table),
     "collapse": without_arguments(collapse_table),
     "defaults": without_arguments(defaults_tables),
+    "search": lambda arguments: search_tables(*arguments),
 }
 PAGES = (
     ROOT / "README.md",

@@ -19,7 +19,7 @@ from graphlatent.methods.lagraph.settings import (
     LaGraphSettings,
     NodeLaGraphSettings,
 )
-from graphlatent.ops.sparse import SparseMatrix
+from graphlatent.ops.sparse import SparseMatrix, to_dense
 from reference import RefGraph
 
 
@@ -28,7 +28,7 @@ def generator(seed: int) -> torch.Generator:
 
 
 def make_settings(level: str, **values: Any) -> LaGraphSettings:
-    small = {"hidden_dim": 5, "num_layers": 2, "device": "cpu"}
+    small = {"preset": "paper", "hidden_dim": 5, "num_layers": 2, "device": "cpu"}
     if level == "node":
         return resolve(NodeLaGraphSettings(**{**small, **values}), owner="NodeLaGraph")
     return resolve(GraphLaGraphSettings(**{**small, **values}), owner="GraphLaGraph")
@@ -98,6 +98,8 @@ def to_reference(graph: GraphData, mask: MaskedView) -> list[RefGraph]:
     x = graph.x.to_dense() if isinstance(graph.x, SparseMatrix) else graph.x
     assert x is not None
     weights = [1.0] * graph.num_edges if graph.edge_weight is None else graph.edge_weight.tolist()
+    # One row for all where they are alike.
+    values = to_dense(mask.values).expand(mask.rows.numel(), x.shape[1])
     out = []
     for start, stop in zip(graph.ptr[:-1].tolist(), graph.ptr[1:].tolist(), strict=True):
         inside = [
@@ -106,7 +108,7 @@ def to_reference(graph: GraphData, mask: MaskedView) -> list[RefGraph]:
             if start <= s < stop
         ]
         chosen = (mask.rows >= start) & (mask.rows < stop)
-        masked, noise = (mask.rows[chosen] - start).tolist(), mask.values[chosen].double()
+        masked, noise = (mask.rows[chosen] - start).tolist(), values[chosen].double()
         out.append(RefGraph(stop - start, inside, x[start:stop].double(), masked, noise))
     return out
 

@@ -15,9 +15,10 @@ from graphlatent.bench.data import DatasetBundle
 from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.rows import find_row
 from graphlatent.bench.rows.base import RowOutcome
+from graphlatent.probes.design import Preprocessing
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.results import ProbeResult
-from graphlatent.probes.svm import svm_probe
+from graphlatent.probes.svm import SVM_PREPROCESSING, svm_probe
 
 CPU, SEED = torch.device("cpu"), 1
 # What the fixture `small_probes` leaves of folds and C of the RBF SVM.
@@ -65,7 +66,13 @@ def candidates(
     }
 
 
-def probed(data: DatasetBundle, representations: Any, *, kernel: str = "linear") -> ProbeResult:
+def probed(
+    data: DatasetBundle,
+    representations: Any,
+    *,
+    kernel: str = "linear",
+    preprocessing: Sequence[Preprocessing] = SVM_PREPROCESSING,
+) -> ProbeResult:
     if data.splits is None:
         return svm_probe(
             representations,
@@ -74,6 +81,7 @@ def probed(data: DatasetBundle, representations: Any, *, kernel: str = "linear")
             kernel=kernel,
             num_folds=FOLDS,
             C=RBF_C,
+            preprocessing=preprocessing,
         )
     return linear_probe(representations, data.labels, splits=data.splits, metric=data.metric)
 

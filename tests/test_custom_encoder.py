@@ -44,7 +44,9 @@ class TestCustomEncoder:
         fitted = make(encoder=encoder).fit(data)
         # fit trains a copy.
         assert torch.equal(encoder.linear.weight, before)
-        assert fitted.transform(data).shape == ((45, 6) if make is node else (10, 6))
+        # Of a node x, A^2 x, A^2 1 and the encoder's output; of a graph its sum, mean and maximum.
+        expected = (45, 4 + 4 + 1 + 6) if make is node else (10, 3 * 6)
+        assert fitted.transform(data).shape == expected
         assert not torch.equal(fitted.model_.encoder.module.linear.weight, before)
         folder = fitted.save(tmp_path / "model")
         loaded = type(fitted).load(folder, encoder=NeighbourSum())
@@ -62,8 +64,11 @@ class TestCustomEncoder:
         from torch_geometric.nn import GCN
 
         data = random_graph([20], weighted=True)
-        assert node(encoder=GCN(4, 6, num_layers=2)).fit_transform(data).shape == (20, 6)
+        assert node(encoder=GCN(4, 6, num_layers=2)).fit_transform(data).shape == (
+            20,
+            4 + 4 + 1 + 6,
+        )
 
     def test_sparse_features_are_converted_to_dense(self):
         data = as_sparse(random_graph([9], one_hot=True))
-        assert node(encoder=NeighbourSum()).fit_transform(data).shape == (9, 6)
+        assert node(encoder=NeighbourSum()).fit_transform(data).shape == (9, 4 + 4 + 1 + 6)

@@ -27,6 +27,9 @@ from graphlatent.representations import propagated_features
 
 SMALL = {"hidden_dim": 8, "epochs": 3, "device": "cpu"}
 SIZES = [5, 4, 3, 6, 2, 7, 4, 3, 5, 6]
+# Of a node: x and A^2 x, 4 columns each, A^2 1 and the encoder's output. Of a graph: sums, means
+# and maxima of every layer.
+NODE_WIDTH, GRAPH_WIDTH = 4 + 4 + 1 + 8, 3 * 3 * 8
 
 
 def node(**values) -> NodeLaGraph:
@@ -80,7 +83,7 @@ class TestConventions:
             "peak_memory_",
         }
         assert estimator.n_features_in_ == 4
-        assert estimator.embedding_dim_ == 8
+        assert estimator.embedding_dim_ == NODE_WIDTH
         assert len(estimator.history_) == 3
 
     @pytest.mark.parametrize("method", ["transform", "embed", "save", "get_feature_names_out"])
@@ -134,7 +137,7 @@ class TestConventions:
             (
                 {"objective": "mse"},
                 (
-                    "'objective' .* must be 'mse-embed', 'mse-output', .* or 'denoise'. Got 'mse'"
+                    "'objective' .* must be 'cosine', 'mse-embed', .* or 'denoise'. Got 'mse'"
                     " instead"
                 ),
             ),
@@ -150,11 +153,11 @@ class TestConventions:
         with pytest.raises(ConfigError, match=message):
             estimator.fit(random_graph([4]))
 
-    def test_invariance_on_all_is_rejected_for_pooled_embeddings(self):
-        with pytest.raises(
-            ConfigError, match="invariance_on='all' of GraphLaGraph has no meaning for 'mse-embed'"
-        ):
-            graph(invariance_on="all").fit(random_graph(SIZES))
+    @pytest.mark.parametrize(("preset", "objective"), [("plus", "cosine"), ("paper", "mse-embed")])
+    def test_invariance_on_all_is_rejected_for_pooled_embeddings(self, preset, objective):
+        message = f"invariance_on='all' of GraphLaGraph has no meaning for '{objective}'"
+        with pytest.raises(ConfigError, match=message):
+            graph(invariance_on="all", preset=preset).fit(random_graph(SIZES))
 
     def test_settings_can_be_numpy_numbers(self):
         assert node(epochs=np.int64(2), alpha=np.float32(1.0)).fit(random_graph([5])).history_.loss
@@ -174,13 +177,18 @@ class TestConventions:
 class TestEmbeddings:
     @pytest.mark.parametrize("encoder", ["gcn", "gin"])
     @pytest.mark.parametrize(
-        "objective", ["mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"]
+        "objective", ["cosine", "mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"]
     )
     def test_every_objective_trains_at_both_levels(self, encoder, objective):
         data = random_graph(SIZES, one_hot=True)
-        rows = node(encoder=encoder, objective=objective).fit_transform(data)
-        pooled = graph(encoder=encoder, objective=objective).fit_transform(data)
-        assert rows.shape == (45, 8) and pooled.shape == (10, 24)
+        # Alpha is 0 by default, with which an objective of the paper has no invariance term.
+        values = {"encoder": encoder, "objective": objective, "alpha": 1.0}
+        if objective.startswith("ce-"):
+            # Rows must sum to 1.
+            values["scale_features"] = False
+        rows = node(**values).fit_transform(data)
+        pooled = graph(**values).fit_transform(data)
+        assert rows.shape == (45, NODE_WIDTH) and pooled.shape == (10, GRAPH_WIDTH)
         assert rows.dtype == pooled.dtype == np.float32
         assert np.isfinite(rows).all() and np.isfinite(pooled).all()
 
@@ -194,7 +202,7 @@ class TestEmbeddings:
         data = random_graph([50])
         batches = {"batching": "nodes", "nodes_per_step": 5, "steps_per_epoch": 2}
         rows = node(**batches, epochs=1).fit_transform(data)
-        assert rows.shape == (50, 8) and np.abs(rows).sum(1).min() > 0
+        assert rows.shape == (50, NODE_WIDTH) and np.abs(rows).sum(1).min() > 0
 
     def test_a_graphs_embedding_does_not_depend_on_the_others(self):
         data = random_graph(SIZES)
@@ -204,7 +212,7 @@ class TestEmbeddings:
 
     def test_embeddings_of_the_training_graph_equal_the_output_in_training_mode(self):
         data = random_graph([30])
-        fitted = node(num_layers=3).fit(data)
+        fitted = node(num_layers=3, embedding="encoder", scale_features=False).fit(data)
         model = fitted.model_.train()
         from graphlatent.data.batches import full_batch
 
@@ -222,7 +230,8 @@ class TestEmbeddings:
 
     def test_a_linear_untrained_gcn_is_propagated_features_times_weights(self):
         data = random_graph([30])
-        fitted = node(num_layers=1, epochs=0, activation="prelu").fit(data)
+        values = {"embedding": "encoder", "scale_features": False, "activation": "prelu"}
+        fitted = node(num_layers=1, epochs=0, **values).fit(data)
         with torch.no_grad():
             # PReLU with slope 1 is the identity.
             fitted.model_.encoder.activations[0].weight.fill_(1.0)
@@ -232,7 +241,8 @@ class TestEmbeddings:
 
     def test_concat_input_appends_the_features(self):
         data = random_graph([12])
-        plain, wide = node().fit(data), node(concat_input=True).fit(data)
+        values = {"embedding": "encoder", "scale_features": False}
+        plain, wide = node(**values).fit(data), node(**values, concat_input=True).fit(data)
         rows = wide.transform(data)
         assert rows.shape == (12, 12) and wide.embedding_dim_ == 12
         np.testing.assert_array_equal(rows[:, 8:], data.x.numpy())
@@ -250,7 +260,7 @@ class TestEmbeddings:
         embedded = fitted.embed(data)
         frame, table = embedded.to_pandas(), embedded.to_arrow()
         assert list(frame.index) == list(names) == table["id"].to_pylist()
-        columns = [f"e{i}" for i in range(8)]
+        columns = [f"e{i}" for i in range(NODE_WIDTH)]
         assert list(frame.columns) == list(fitted.get_feature_names_out()) == columns
         np.testing.assert_array_equal(frame.to_numpy(), embedded.values)
 
@@ -268,17 +278,19 @@ class TestEmbeddings:
     def test_degrees_replace_missing_features(self):
         data = dataclasses.replace(random_graph(SIZES), x=None)
         fitted = graph(degree_cap=3).fit(data)
-        assert fitted.n_features_in_ == 4
+        # Degrees 0 to 3, and the local structure beside them.
+        assert fitted.n_features_in_ == 4 + 4
+        assert graph(degree_cap=3, preset="paper").fit(data).n_features_in_ == 4
         star = (np.array([[0] * 9, list(range(1, 10))]), None)
         with pytest.warns(UserWarning, match="read in both directions"):
-            assert fitted.transform(star).shape == (1, 24)
+            assert fitted.transform(star).shape == (1, GRAPH_WIDTH)
 
     @pytest.mark.parametrize("size", [1, 2])
     def test_tiny_graphs_work(self, size):
         x = np.ones((size, 3), dtype=np.float32)
         with pytest.warns(UserWarning, match="no edges"):
             rows = node().fit_transform((np.zeros((2, 0), dtype=int), x))
-        assert rows.shape == (size, 8) and np.isfinite(rows).all()
+        assert rows.shape == (size, 3 + 3 + 1 + 8) and np.isfinite(rows).all()
 
     def test_constant_features_work(self):
         data = dataclasses.replace(random_graph([7]), x=torch.ones(7, 3))

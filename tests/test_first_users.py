@@ -36,11 +36,11 @@ class TestFoundByUsers:
         data = random_graph([9])
         fitted = node().fit(data)
         before = fitted.transform(data)
-        fitted.set_params(hidden_dim=16, num_layers=5, encoder="gin", concat_input=True)
+        fitted.set_params(hidden_dim=16, num_layers=5, encoder="gin", embedding="encoder")
         np.testing.assert_array_equal(fitted.transform(data), before)
         loaded = NodeLaGraph.load(fitted.save(tmp_path / "m"))
         np.testing.assert_array_equal(loaded.transform(data), before)
-        assert fitted.fit(data).transform(data).shape == (9, 20)
+        assert fitted.fit(data).transform(data).shape == (9, 16)
 
     def test_nodes_of_several_graphs_can_be_told_apart(self, tmp_path):
         edges = pd.DataFrame({"source": [1, 2, 1], "target": [2, 3, 2], "graph": list("AAB")})
@@ -67,7 +67,7 @@ class TestFoundByUsers:
             node(symmetrize=False).fit(both)
         assert node(symmetrize=False).fit_transform(read_graphs(edges, symmetrize=False)).shape == (
             3,
-            8,
+            3 + 3 + 1 + 8,
         )
 
     @pytest.mark.parametrize("use", ["fit", "fit_transform"])
@@ -142,7 +142,7 @@ class TestFoundByUsers:
         folder = node().fit(random_graph([6])).save(tmp_path / "m")
         (folder / "history.csv").write_bytes(b"\xff\xfe")
         with pytest.warns(UserWarning, match=r"history.csv is damaged"):
-            assert NodeLaGraph.load(folder).transform(random_graph([6])).shape == (6, 8)
+            assert NodeLaGraph.load(folder).transform(random_graph([6])).shape == (6, 4 + 4 + 1 + 8)
 
     def test_saving_over_a_run_leaves_nothing_of_it(self, tmp_path):
         folder = node().fit(random_graph([6])).save(tmp_path / "m")

@@ -212,7 +212,9 @@ def test_baselines_see_the_features_of_the_estimator(standardize, row_normalize)
     fitted = type(estimator)(**estimator.get_params()).fit(graph)
     encoded = encode_features(fitted.features_, graph)
     if row_normalize:
-        encoded = encoded.with_features(encoded.x / encoded.x.abs().sum(1, keepdim=True))
+        # The scale comes last.
+        rows_of_1 = encoded.x / encoded.x.abs().sum(1, keepdim=True)
+        encoded = encoded.with_features(rows_of_1 * fitted.features_.scale)
     untrained = type(estimator)(**{**estimator.get_params(), "epochs": 0}).fit(graph)
     expected = {
         "raw": raw_features(encoded, level="node"),
@@ -231,11 +233,19 @@ def test_baselines_see_the_features_of_the_estimator(standardize, row_normalize)
 def test_what_training_may_see():
     seen, whole = random_graphs([4, 5]), random_graphs([4, 5, 6])
     for name, each in REPRESENTATIONS.items():
-        estimator = GraphLaGraph(epochs=2, hidden_dim=4, batch_size=2, progress=False)
+        values = {"epochs": 2, "hidden_dim": 4, "batch_size": 2, "progress": False}
+        estimator = GraphLaGraph(**values, scale_features=False)
         apart, together = (each.rows(whole, estimator, train_graph=g) for g in (seen, whole))
         assert apart.shape == together.shape and len(apart) == 3
         # Training on other graphs gives other weights, and batch norm other statistics
         assert np.array_equal(apart, together) == (name in ("raw", "propagated"))
+    # The scale of the features is that of the graphs that training sees.
+    raw = REPRESENTATIONS["raw"].rows(whole, estimator)
+    scaled = GraphLaGraph(**values, standardize=False)
+    for graph in (seen, whole):
+        scale = float(graph.x.double().square().sum(1).mean()) ** -0.5
+        rows = REPRESENTATIONS["raw"].rows(whole, scaled, train_graph=graph)
+        np.testing.assert_allclose(rows, scale * raw, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", REPRESENTATIONS)

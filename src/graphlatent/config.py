@@ -13,53 +13,23 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
-import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeAlias,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
 
 from torch import nn
 
-from graphlatent.errors import ConfigError, bad_argument
+from graphlatent.errors import ConfigError, bad_argument, no_effect
+from graphlatent.setting_types import Doc as Doc
+from graphlatent.setting_types import Range as Range
+from graphlatent.setting_types import allowed_values, fits, union_members
 
 Level: TypeAlias = Literal["node", "graph"]
 
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers from `low` to `high`; with `open_low`, without `low` itself."""
-
-    low: float
-    high: float = math.inf
-    open_low: bool = False
-
-    def __contains__(self, value: float) -> bool:
-        above = value > self.low if self.open_low else value >= self.low
-        return above and value <= self.high and math.isfinite(value)
-
-    def __str__(self) -> str:
-        right = "inf)" if math.isinf(self.high) else f"{self.high:g}]"
-        return f"in the range {'(' if self.open_low else '['}{self.low:g}, {right}"
-
-
-@dataclass(frozen=True)
-class Doc:
-    """The description of a setting, in one line."""
-
-    text: str
+FROM_PRESET: Any = None
+"""The default of a setting whose value the preset gives; see `Settings.preset_values`."""
 
 
 Encoder: TypeAlias = Annotated[
@@ -91,10 +61,50 @@ Patience: TypeAlias = Annotated[
 RowNormalize: TypeAlias = Annotated[
     bool, Doc("divide the features of each node by the sum of their absolute values")
 ]
+ScaleFeatures: TypeAlias = Annotated[
+    bool,
+    Doc(
+        "standardise more than 64 columns that are mostly not 0, unless standardize is False, and"
+        " divide all features by one number, so that rows have a mean squared norm of 1"
+    ),
+]
 Float32Precision: TypeAlias = Annotated[
     Literal["fp32", "tf32"], Doc("products on a GPU: full float32, or TF32; on a CPU always fp32")
 ]
 """The precision setting of methods that do not support bfloat16."""
+Readout: TypeAlias = Annotated[
+    Literal["sum", "mean", "max", "sum+mean", "sum+max", "mean+max", "sum+mean+max"]
+    | Literal["root-sum", "root-mean", "root-max", "root-sum+mean", "root-sum+max"]
+    | Literal["root-mean+max", "root-sum+mean+max", "root"],
+    Doc(
+        "pooling of node rows per graph; 'root-': signed square roots of it; 'root':"
+        " 'root-sum+mean+max'. LaGraph's loss pools by 'mean' for 'mean', else by 'sum'"
+    ),
+]
+NodeEmbedding: TypeAlias = Annotated[
+    Literal["encoder", "combined"],
+    Doc("'encoder': its last layer; 'combined': SVD of features, their 2-hop mean and that"),
+]
+GraphEmbedding: TypeAlias = Annotated[
+    Literal["readout", "standard"],
+    Doc("'readout'; 'standard': its columns with mean 0, variance 1 over the training set"),
+]
+NodeStructure: TypeAlias = Annotated[
+    Literal["auto", "none", "always"],
+    Doc(
+        "coordinates computed from the edges as features: 'auto' where a graph has no features,"
+        " 'always' also beside features, 'none' never"
+    ),
+]
+GraphStructure: TypeAlias = Annotated[
+    Literal["auto", "none"],
+    Doc("'auto': triangles and neighbours' degrees beside the degrees of graphs without features"),
+]
+EmbeddingDim: TypeAlias = Annotated[
+    int | None,
+    Range(1),
+    Doc("columns of a 'combined' (None: 256) or 'standard' (None: all) embedding, at most"),
+]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -121,6 +131,7 @@ class Settings:
         bool, Doc("numeric table columns, unless only 0 and 1, to mean 0, variance 1 at fit time")
     ] = True
     row_normalize: RowNormalize = False
+    scale_features: ScaleFeatures = False
     symmetrize: Annotated[bool, Doc("read every edge in both directions")] = True
     device: Annotated[
         str, Doc("'auto' (a GPU where there is one), 'cpu', 'cuda', 'cuda:1' ...")
@@ -163,6 +174,29 @@ class NodeSettings(Settings):
     concat_input: Annotated[
         bool, Doc("append the input features to the embedding, as the paper does")
     ] = False
+    embedding: NodeEmbedding = "encoder"
+    embedding_dim: EmbeddingDim = None
+    feature_weight: Annotated[
+        float, Range(0), Doc("weight of the features in a 'combined' embedding")
+    ] = 1.5
+    encoder_weight: Annotated[
+        float, Range(0), Doc("weight of the encoder's last layer in a 'combined' embedding")
+    ] = 1.0
+    structure: NodeStructure = "none"
+    structure_dim: Annotated[int, Range(1), Doc("number of coordinates from the edges")] = 128
+
+    def check_together(self, owner: str) -> None:
+        """Raise a `ConfigError` where settings contradict each other."""
+        super().check_together(owner)
+        if self.embedding == "combined" and self.concat_input:
+            raise ConfigError(
+                f"concat_input=True of {owner} has no meaning with embedding='combined', which"
+                " contains the features. Use concat_input=False, or embedding='encoder'."
+            )
+        defaults = (("embedding_dim", None), ("feature_weight", 1.5), ("encoder_weight", 1.0))
+        for name, default in defaults:
+            if self.embedding == "encoder" and getattr(self, name) != default:
+                raise no_effect(name, owner=owner, without="embedding='combined'")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -171,9 +205,16 @@ class GraphSettings(Settings):
 
     encoder: Encoder = "gin"
     batch_size: Annotated[int, Range(1), Doc("graphs in a mini-batch")] = 128
-    readout: Annotated[Literal["sum", "mean"], Doc("how node rows become one row per graph")] = (
-        "sum"
-    )
+    readout: Readout = "sum"
+    embedding: GraphEmbedding = "readout"
+    embedding_dim: EmbeddingDim = None
+    structure: GraphStructure = "none"
+
+    def check_together(self, owner: str) -> None:
+        """Raise a `ConfigError` where settings contradict each other."""
+        super().check_together(owner)
+        if self.embedding == "readout" and self.embedding_dim is not None:
+            raise no_effect("embedding_dim", owner=owner, without="embedding='standard'")
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
@@ -195,12 +236,19 @@ def _field_hints(cls: type[Any]) -> Mapping[str, Any]:
 
 
 def describe(cls: type[Settings]) -> list[tuple[str, str, object, str]]:
-    """(name, allowed values, default, description) of every setting, for help pages."""
+    """(name, allowed values, default, description) of every setting, for help pages.
+
+    A default that the preset gives is shown as the value in the default preset.
+    """
+    complete = all(field.default is not dataclasses.MISSING for field in dataclasses.fields(cls))
+    make: Callable[[], Settings] = cls
+    preset = make().preset_values() if complete else {}
     rows = []
     for field in dataclasses.fields(cls):
         hint = field_hints(cls)[field.name]
         doc = next(m.text for m in hint.__metadata__ if isinstance(m, Doc))
-        rows.append((field.name, _allowed(hint), field.default, doc))
+        default = preset.get(field.name) if field.default is None else field.default
+        rows.append((field.name, allowed_values(hint), default, doc))
     return rows
 
 
@@ -210,12 +258,12 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
     Raises:
         ConfigError: where a value is not allowed; names the setting, its range and the value.
     """
-    cls = type(settings)
-    for name, hint in field_hints(cls).items():
+    preset = settings.preset_values()
+    for name, hint in field_hints(type(settings)).items():
         value = getattr(settings, name)
-        if not _fits(value, hint):
-            raise bad_argument(name, owner=owner, allowed=_allowed(hint), got=value)
-    filled = {k: v for k, v in settings.preset_values().items() if getattr(settings, k) is None}
+        if not fits(value, hint) and not (value is None and name in preset):
+            raise bad_argument(name, owner=owner, allowed=allowed_values(hint), got=value)
+    filled = {k: v for k, v in preset.items() if getattr(settings, k) is None}
     resolved = dataclasses.replace(settings, **{**_plain_numbers(settings), **filled})
     resolved.check_together(owner)
     return resolved
@@ -255,7 +303,7 @@ def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
     hints = field_hints(cls)
     if key not in hints:
         raise _unknown_setting(key, list(hints), "--set")
-    types = _union_members(hints[key])
+    types = union_members(hints[key])
     if _is_nullable(hints[key]) and text.lower() in (_NONE, "null"):
         return key, None
     if bool in types and text.lower() in ("true", "false"):
@@ -271,7 +319,7 @@ def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
 
 def _is_nullable(hint: Any) -> bool:
     """Whether 'none' means None: not so where it is one of the allowed texts."""
-    types = _union_members(hint)
+    types = union_members(hint)
     return type(None) in types and not any(_NONE in get_args(t) for t in types)
 
 
@@ -298,52 +346,7 @@ def _plain_numbers(settings: Settings) -> dict[str, Any]:
     """Checked numbers of any type, such as NumPy's, converted to int and float for writing."""
     plain: dict[str, Any] = {}
     for name, hint in field_hints(type(settings)).items():
-        value, types = getattr(settings, name), _union_members(hint)
+        value, types = getattr(settings, name), union_members(hint)
         if value is not None and (int in types or float in types):
             plain[name] = int(value) if int in types else float(value)
     return plain
-
-
-def _union_members(hint: Any) -> tuple[Any, ...]:
-    """The alternatives of an annotated union type, or the one type of another hint."""
-    inner = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    return get_args(inner) if get_origin(inner) in (Union, UnionType) else (inner,)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    limits = [m for m in hint.__metadata__ if isinstance(m, Range)]
-    for member in _union_members(hint):
-        if get_origin(member) is Literal:
-            if isinstance(value, str) and value in get_args(member):
-                return True
-        elif member in (int, float):
-            abstract = numbers.Real if member is float else numbers.Integral
-            number = isinstance(value, abstract) and not isinstance(value, bool)
-            if number and all(value in limit for limit in limits):
-                return True
-        elif isinstance(value, member):
-            return True
-    return False
-
-
-_TYPE_NAMES: Mapping[Any, str] = {
-    int: "an int",
-    float: "a float",
-    bool: "True or False",
-    str: "a string",
-    nn.Module: "a torch.nn.Module",
-}
-
-
-def _allowed(hint: Any) -> str:
-    limits = " ".join(str(m) for m in hint.__metadata__ if isinstance(m, Range))
-    words = []
-    for member in _union_members(hint):
-        if get_origin(member) is Literal:
-            words += [repr(v) for v in get_args(member)]
-        elif member is type(None):
-            words.append("None")
-        else:
-            name = _TYPE_NAMES[member]
-            words.append(f"{name} {limits}".strip() if member in (int, float) else name)
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]

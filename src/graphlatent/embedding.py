@@ -19,8 +19,6 @@ from graphlatent.data.graph import GraphData
 from graphlatent.errors import OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
 from graphlatent.methods.base import Method
-from graphlatent.nn.readout import readout
-from graphlatent.ops.sparse import to_dense
 
 SUFFIXES = (".parquet", ".npz", ".csv")
 
@@ -135,20 +133,6 @@ def _graph_ids(graph: GraphData) -> np.ndarray[Any, Any]:
 
 
 @torch.no_grad()
-def node_rows(
-    method: Method[Any], model: nn.Module, batch: Batch, *, concat_input: bool = False
-) -> Tensor:
-    """The last layer's output for every node, [N, H]; with `concat_input`, [N, H + F]."""
-    model.eval()
-    hidden = method.encode(model, batch)[-1]
-    return torch.cat([hidden, to_dense(batch.x)], dim=1) if concat_input else hidden
-
-
-@torch.no_grad()
-def pooled_rows(
-    method: Method[Any], model: nn.Module, batch: Batch, *, pooling: str = "sum"
-) -> Tensor:
-    """The pooled layers of every graph side by side, [B, layers * H]."""
-    model.eval()
-    layers = method.encode(model, batch)
-    return readout(layers, batch.graph_id, num_graphs=batch.num_graphs, pooling=pooling)
+def embedded_rows(method: Method[Any], model: nn.Module, batch: Batch) -> Tensor:
+    """The embeddings of a batch by a trained model, [N, D] of nodes or [B, D] of graphs."""
+    return method.embed(model.eval(), batch)

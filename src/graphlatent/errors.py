@@ -66,6 +66,14 @@ def missing_package(package: str, *, needed_for: str) -> MissingDependencyError:
     )
 
 
+def no_effect(name: str, *, owner: str, without: str) -> ConfigError:
+    """A `ConfigError` for an argument that is used only together with another one, `without`."""
+    return ConfigError(
+        f"The '{name}' parameter of {owner} has no effect without {without}. Set that, or leave"
+        f" '{name}' out."
+    )
+
+
 def not_fitted(owner: str) -> GraphLatentError:
     """The error of an estimator that is used before `fit`."""
     return NotFittedError(

@@ -26,15 +26,14 @@ from torch import Tensor, nn
 
 from graphlatent.config import Level, Settings, from_mapping, resolve, to_mapping
 from graphlatent.data.batches import Batch, full_batch
-from graphlatent.data.features import FeatureSpec, encode_features, fit_features
+from graphlatent.data.features import FeatureSpec, encode_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.read import read_graphs, refuse_features_as_y
 from graphlatent.embedding import (
     Embeddings,
+    embedded_rows,
     graph_embeddings,
     node_embeddings,
-    node_rows,
-    pooled_rows,
 )
 from graphlatent.errors import (
     ConfigError,
@@ -50,7 +49,7 @@ from graphlatent.io.runfolder import RunFolder, versions
 from graphlatent.methods.base import Method
 from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
-from graphlatent.ops.sparse import row_normalized
+from graphlatent.training.encoding import fit_encoding, stored_encoding
 from graphlatent.training.loop import Hooks, Training, seeded
 from graphlatent.training.progress import training_bar
 from graphlatent.training.resume import begin_or_resume
@@ -111,7 +110,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit")
         settings = self._resolved()
         run = RunFolder(run) if isinstance(run, (str, Path)) else run
-        graph, spec = self._prepare(X, settings)
+        graph, spec = self._prepare(X, settings, run=run)
         training, everything = self._set_up(graph, settings)
         if run is not None:
             config = self._config(training.settings)
@@ -175,7 +174,13 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         run = RunFolder(path)
         device = next(self.model_.parameters()).device
         about = versions(self.settings_, device=device, fingerprint="")
-        run.begin(self._config(self.settings_), features=self.features_.to_dict(), about=about)
+        coordinates = self.features_.coordinates
+        run.begin(
+            self._config(self.settings_),
+            features=self.features_.to_dict(),
+            about=about,
+            coordinates=None if coordinates is None else coordinates.to_tensors(),
+        )
         run.finish(self.model_.state_dict(), self.history_)
         return path
 
@@ -206,9 +211,9 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         values = config.settings_with(encoder, where=str(run.path))
         estimator = from_mapping(cls, values, where=str(run.path / "config.toml"))
         settings = estimator._resolved()
-        spec = FeatureSpec.from_dict(run.read_json("features.json"))
+        spec = stored_encoding(run)
         method = cls.method(settings, level=cls.level)
-        model = method.build(spec.width, generator=seeded(0, 0))
+        model = method.build_with_head(spec.width, generator=seeded(0, 0))
         try:
             model.load_state_dict(weights)
         except RuntimeError as error:
@@ -250,14 +255,14 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
     # Defined by the node-level and graph-level subclasses.
 
     @abstractmethod
-    def _embed(self, batch: Batch) -> Tensor:
-        """The embeddings of a batch, [M, D]."""
-
-    @abstractmethod
     def _with_ids(self, values: Array, graph: GraphData) -> Embeddings:
         """The embeddings with the ids of the embedded nodes or graphs."""
 
     # Helpers.
+
+    def _embed(self, batch: Batch) -> Tensor:
+        """The embeddings of a batch, [M, D]."""
+        return embedded_rows(self.method_, self.model_, batch)
 
     def _resolved(self) -> Settings:
         """The checked settings of this estimator."""
@@ -283,10 +288,12 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         everything: Callable[[], Batch],
         spec: FeatureSpec,
     ) -> None:
-        """Set the learnt attributes, with batch-norm statistics of all training data."""
-        if has_statistics(model):
+        """Set the learnt attributes; batch-norm statistics and the head see all training data."""
+        if has_statistics(model) or hasattr(model, "head"):
             batch = everything()
-            measure_statistics(model, lambda: training.method.measure(model, batch))
+            if has_statistics(model):
+                measure_statistics(model, lambda: training.method.measure(model, batch))
+            training.method.fit_head(model.eval(), batch)
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)
@@ -333,29 +340,23 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             )
         return graph
 
-    def _prepare(self, X: Any, settings: Settings) -> tuple[GraphData, FeatureSpec]:
+    def _prepare(
+        self, X: Any, settings: Settings, *, run: RunFolder | None = None
+    ) -> tuple[GraphData, FeatureSpec]:
         graph = self._read(X, settings)
-        spec = fit_features(graph, degree_cap=settings.degree_cap, standardize=settings.standardize)
+        spec = fit_encoding(graph, settings, run=run)
         return self._encoded(graph, spec, settings), spec
 
     @staticmethod
     def _encoded(graph: GraphData, spec: FeatureSpec, settings: Settings) -> GraphData:
         """The graph with encoded features, the input of the encoder."""
-        graph = encode_features(spec, graph)
-        assert graph.x is not None
-        if settings.row_normalize:
-            graph = dataclasses.replace(graph, x=row_normalized(graph.x))
-        return graph
+        return encode_features(spec, graph, row_normalize=settings.row_normalize)
 
 
 class NodeEstimator(Estimator):
     """Base of estimators that embed nodes."""
 
     level: ClassVar[Level] = "node"
-
-    def _embed(self, batch: Batch) -> Tensor:
-        concat: bool = getattr(self.settings_, "concat_input", False)
-        return node_rows(self.method_, self.model_, batch, concat_input=concat)
 
     def _with_ids(self, values: Array, graph: GraphData) -> Embeddings:
         return node_embeddings(values, graph)
@@ -365,10 +366,6 @@ class GraphEstimator(Estimator):
     """Base of estimators that embed whole graphs."""
 
     level: ClassVar[Level] = "graph"
-
-    def _embed(self, batch: Batch) -> Tensor:
-        pooling: str = getattr(self.settings_, "readout", "sum")
-        return pooled_rows(self.method_, self.model_, batch, pooling=pooling)
 
     def _with_ids(self, values: Array, graph: GraphData) -> Embeddings:
         return graph_embeddings(values, graph)

@@ -18,12 +18,13 @@ from sklearn.base import clone
 
 from graphlatent.config import Level, Settings
 from graphlatent.data.batches import EdgeList
-from graphlatent.data.features import encode_features, fit_features
+from graphlatent.data.features import encode_features
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.estimator import Estimator
 from graphlatent.nn.propagation import gcn_matrix
-from graphlatent.ops.sparse import SparseMatrix, row_normalized
+from graphlatent.ops.sparse import SparseMatrix
+from graphlatent.training.encoding import fit_encoding
 
 Array: TypeAlias = np.ndarray[Any, Any]
 RowMatrix: TypeAlias = Array | sp.csr_matrix
@@ -120,20 +121,19 @@ def encoder_input(graph: GraphData, estimator: Estimator, train_graph: GraphData
     """The graph with the features that the estimator's encoder is given.
 
     Args:
-        graph: with features, columns or neither; nodes without features get their degrees.
+        graph: with features, columns or neither; nodes without features get their degrees, or
+            coordinates where the estimator's `structure` says so.
         estimator: fitted, or not; then its encoding is fitted on `train_graph`.
         train_graph: what the encoding may see.
     """
-    settings: Settings = estimator
+    settings: Settings
     if hasattr(estimator, "features_"):
         settings, spec = estimator.settings_, estimator.features_
     else:
-        spec = fit_features(
-            train_graph, degree_cap=settings.degree_cap, standardize=settings.standardize
-        )
-    encoded = encode_features(spec, graph)
-    assert encoded.x is not None
-    return encoded.with_features(row_normalized(encoded.x)) if settings.row_normalize else encoded
+        # Settings that are None take their values from the preset.
+        settings = estimator._resolved()
+        spec = fit_encoding(train_graph, settings)
+    return encode_features(spec, graph, row_normalize=settings.row_normalize)
 
 
 def _raw(graph: GraphData, estimator: Estimator, train_graph: GraphData) -> RowMatrix:

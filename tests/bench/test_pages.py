@@ -63,6 +63,32 @@ class TestEveryPage:
         assert before != after and "| 12.3 ± " in after
 
 
+class TestSearchTables:
+    """Tables of the search for the defaults: cells are single records."""
+
+    def test_every_row_has_a_cell(self, script):
+        """A selection that agrees with no record would be a row of minus signs."""
+        for name in ("nodes", "graphs", "features"):
+            _, _, *rows = script.search_tables(name).splitlines()
+            assert rows and [row for row in rows if re.search(r"\d / \d", row) is None] == []
+
+    def test_a_cell_is_the_record_with_the_whole_configuration(self, script, tmp_path, monkeypatch):
+        record = {"round": 3, "level": "graph", "set": "RDT-B", "form": "root", "epoch": 10}
+        config = {"num_layers": 3, "variance_of": "rows", "degree_cap": 128, "local_structure": 0.5}
+        found = {**record, "config": config, "val": 12.34, "test": 56.78}
+        other = {**record, "config": {**config, "lr": 1.0}, "val": 0.0, "test": 0.0}
+        lines = "\n".join(json.dumps(line) for line in (found, other))
+        (tmp_path / "search.jsonl").write_text(lines)
+        monkeypatch.setattr(script, "RESULTS", tmp_path)
+        table = script.search_tables("graphs").splitlines()
+        assert "| variance of the rows as they are | - | - | 12.3 / 56.8 | - | - |" in table
+        assert "".join(table).count(" / ") == 1
+
+    def test_an_unknown_table(self, script):
+        with fails("'<!-- search edges -->' must name one of: nodes, graphs, features."):
+            script.search_tables("edges")
+
+
 class TestBlocks:
     def test_arguments_are_handed_to_the_maker(self):
         made = fill_page(
@@ -130,7 +156,7 @@ class TestTables:
         ["<!-- table 4 -->", "<!-- table -->", "<!-- table 1 2 -->", "<!-- table short -->"],
     )
     def test_no_table(self, tmp_path, start):
-        allowed = "1, 2, 3, 9, 10, figure2, alpha, invariance, binarized"
+        allowed = "1, 2, 3, 9, 10, figure2, alpha, invariance, binarized, plus, plus-graphs"
         with fails(
             f"'{start}' names no table. It must be '<!-- table NAME -->' or '<!-- table NAME short"
             f" -->', NAME one of {allowed}."

@@ -86,7 +86,7 @@ class TestPublishedNumbers:
 
     def test_no_number_where_the_paper_prints_none(self):
         without = {r.table for r in ALL if r.published is None}
-        assert without == {"2", "3", "figure2", "alpha", "invariance"}
+        assert without == {"2", "3", "figure2", "alpha", "invariance", "plus", "plus-graphs"}
         assert [r.column for r in of_table("2") if r.published is None] == ["PPI-small"]
         assert not printed("figure2") and not printed("alpha") and not printed("invariance")
         assert {r.column for r in ALL if r.table == "3" and r.published is None} == {
@@ -114,6 +114,8 @@ class TestPublishedNumbers:
             "alpha": 28,
             "invariance": 8,
             "binarized": 2,
+            "plus": 16,
+            "plus-graphs": 40,
         }
         assert Counter(r.table for r in ALL) == counts
 
@@ -158,6 +160,8 @@ class TestPublishedSettings:
             "alpha": {"alpha"},
             "invariance": {"invariance_on"},
             "binarized": set(),
+            "plus": set(),
+            "plus-graphs": set(),
             "1": set(),
             "2": set(),
         }

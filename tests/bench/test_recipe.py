@@ -40,7 +40,8 @@ else:
 ALL = all_recipes()
 NAMES = [recipe.name for recipe in ALL]
 TABLES = [table.name for table in table_files()]
-TABLE_1_ROWS = ("raw", "propagated", "random", "paper", "released", "defaults", "tuned")
+TABLE_1_ROWS = ("raw", "propagated", "random", "wl", "paper", "released", "defaults", "tuned")
+OF_GRAPHS = ("wl", "tuned")
 
 
 @cache
@@ -103,7 +104,8 @@ class TestEveryRecipe:
                     released.last_norm,
                     released.output_activation,
                 ) == ("mean", True, "relu")
-            assert resolve(recipe.default_settings(), owner=recipe.name).preset == "paper"
+            assert resolve(recipe.default_settings(), owner=recipe.name).preset == "plus"
+            assert resolved.preset == "paper"
 
     def test_what_the_paper_leaves_out_is_ours(self, table):
         # Values beside the printed ones
@@ -201,10 +203,13 @@ class TestPlan:
         main = {name: rows.pop(name) for r in ALL if not r.is_ablation for name in [r.name]}
         assert {name.split("/")[0] for name in main} == {"table1", "table2", "binarized"}
         for name, listed in main.items():
-            tuned = name.startswith("table1/")
-            assert listed == tuple(row for row in TABLE_1_ROWS if tuned or row != "tuned")
+            graphs = name.startswith("table1/")
+            assert listed == tuple(r for r in TABLE_1_ROWS if graphs or r not in OF_GRAPHS)
         # No main table has rows without training of these
         synthetic = [rows.pop(f"table3/{name}-all") for name in SHAPES]
+        of_defaults = {name for name in rows if name.startswith("plus")}
+        assert {rows.pop(name) for name in of_defaults} == {("defaults",)}
+        assert of_defaults == {r.name for r in ALL if r.changes}
         assert set(rows.values()) == {("paper",)}
         assert set(synthetic) == {("raw", "propagated", "random", "paper")}
 
@@ -260,6 +265,8 @@ class TestOrder:
             "alpha",
             "invariance",
             "binarized",
+            "plus",
+            "plus-graphs",
         ]
         assert list(dict.fromkeys(n.split("/")[0] for n in NAMES)) == folders
 
@@ -279,10 +286,10 @@ class TestSettings:
             "lr": 1e-6,
         }
 
-    def test_defaults_take_only_the_cap(self):
+    def test_defaults_take_nothing_of_the_recipe(self):
         of_nodes = load_recipe("table2/CS").default_settings()
         assert to_mapping(of_nodes) == to_mapping(NodeLaGraphSettings())
-        assert to_mapping(load_recipe("table1/IMDB-B").default_settings()) == {
-            **to_mapping(GraphLaGraphSettings()),
-            "degree_cap": 64,
-        }
+        # Whose cap of degrees is another.
+        imdb = load_recipe("table1/IMDB-B")
+        assert imdb.settings().degree_cap != GraphLaGraphSettings().degree_cap
+        assert to_mapping(imdb.default_settings()) == to_mapping(GraphLaGraphSettings())

@@ -40,6 +40,7 @@ class TestExtends:
             "paper": mine.paper,
             "ours": mine.ours,
             "published": None,
+            "best": {},
         }
         assert mine == dataclasses.replace(parent, **changed)
         assert parent == load_recipe("table1/MUTAG")

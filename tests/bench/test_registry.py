@@ -19,6 +19,7 @@ from graphlatent.bench.context import PLAIN
 from graphlatent.bench.ledger import read_ledger
 from graphlatent.bench.loading import read_recipe
 from graphlatent.bench.probing import Candidate, linear_grid
+from graphlatent.bench.recipe import BEST
 from graphlatent.bench.rows import Row, all_rows, find_row, register, row_names, unregister
 from graphlatent.bench.rows.base import CHOSEN, RowOutcome, RowPlan
 from graphlatent.bench.tables import make_table
@@ -140,6 +141,7 @@ class TestRow:
         made = make_table("2", records)
         assert [line.label for line in made.blocks[0].lines] == [
             "published",
+            *BEST.values(),
             "raw features",
             "degrees",
         ]
@@ -158,10 +160,11 @@ class TestRow:
             register(DegreeRow())
 
     def test_the_registry_is_in_the_order_of_tables(self):
-        assert row_names()[:7] == (
+        assert row_names()[:8] == (
             "raw",
             "propagated",
             "random",
+            "wl",
             "paper",
             "released",
             "tuned",

@@ -11,17 +11,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.svm import SVC
 
 from graphlatent.bench import data as data_module
+from graphlatent.bench.better_svm import better_result
 from graphlatent.bench.context import CONCAT, PAPERS_PROBE, PLAIN
 from graphlatent.bench.data import DatasetBundle
 from graphlatent.bench.rows import all_rows
 from graphlatent.bench.rows.lagraph import GRID
+from graphlatent.ops.sparse import to_dense
 from graphlatent.probes.adam import adam_predictions
 from graphlatent.probes.protocol import Protocol, SplitPrediction
 from graphlatent.probes.results import ProbeResult
 from graphlatent.probes.svm import svm_probe
 from graphlatent.representations import propagated_features, raw_features
+from graphlatent.weisfeiler_lehman import subtree_features
 from one_by_one import (
     FOLDS,
     RBF_C,
@@ -47,15 +51,23 @@ NAMES = {
         "random": ["linear/validation", "linear/fixed", "paper-probe/validation"],
         "paper": ["linear/validation", "linear/fixed", "paper-probe/validation"],
         "released": ["paper-probe/test", "paper-probe/validation"],
-        "defaults": ["linear/validation", "linear/fixed", "linear/untrained"],
+        "defaults": ["linear/fixed", "linear/untrained", "linear/representation"],
     },
     "graph": {
-        "raw": ["linear/validation", "rbf/validation"],
+        "raw": ["linear/validation", "rbf/validation", "svm/validation"],
         "propagated": ["linear/validation"],
-        "random": ["linear/validation", "linear/fixed", "rbf/validation"],
-        "paper": ["linear/validation", "linear/fixed", "rbf/validation"],
+        "random": ["linear/validation", "linear/fixed", "rbf/validation", "svm/validation"],
+        "wl": ["linear/validation", "rbf/validation", "svm/validation"],
+        "paper": ["linear/validation", "linear/fixed", "rbf/validation", "svm/validation"],
         "released": ["rbf/test", "rbf/validation"],
-        "defaults": ["linear/validation", "linear/fixed", "linear/untrained", "rbf/validation"],
+        "defaults": [
+            "linear/fixed",
+            "rbf/fixed",
+            "svm/fixed",
+            "linear/untrained",
+            "rbf/untrained",
+            "svm/untrained",
+        ],
         "tuned": ["linear/validation"],
     },
 }
@@ -164,18 +176,21 @@ class TestAgainstTheProbes:
             rows[level]["defaults"].results,
             OURS[level]["epochs"],
         )
-        epochs = [0, 3, *([10] if level == "node" else []), last]
-        several = candidates(made, OURS[level], epochs=epochs)
-        trained = {
-            name: values for name, values in several.items() if not name.startswith("epoch 0")
-        }
-        assert results["linear/validation"] == probed(made, trained)
-        assert results["linear/fixed"] == fixed(
-            probed(made, {f"epoch {last}, {PLAIN}": several[f"epoch {last}, {PLAIN}"]})
-        )
-        assert results["linear/untrained"] == probed(
-            made, {f"epoch 0, {PLAIN}": several[f"epoch 0, {PLAIN}"]}
-        )
+        several = candidates(made, OURS[level], epochs=[0, last], kinds=(PLAIN,))
+        end, start = ({n: several[n]} for n in (f"epoch {last}, {PLAIN}", f"epoch 0, {PLAIN}"))
+        assert results["linear/fixed"] == fixed(probed(made, end))
+        assert results["linear/untrained"] == probed(made, start)
+        if level == "graph":
+            # Embeddings that are standardised are not standardised again.
+            rbf = {"kernel": "rbf", "preprocessing": ("none",)}
+            assert results["rbf/fixed"] == fixed(probed(made, end, **rbf))
+            assert results["rbf/untrained"] == probed(made, start, **rbf)
+        else:
+            # The features are appended by the measurement, to an embedding that has them already.
+            (embedding,) = end.values()
+            appended = np.concatenate([embedding, to_dense(made.graph.x).numpy()], axis=1)
+            forms = {**end, f"epoch {last}, {CONCAT}": appended}
+            assert len(forms) == 2 and results["linear/representation"] == probed(made, forms)
 
     def test_what_needs_no_training(self, rows, bundles, level):
         made = bundles[CELLS[level]]
@@ -188,6 +203,45 @@ class TestAgainstTheProbes:
             for name in ("A^2 X", "X, AX, A^2 X")
         }
         assert rows[level]["propagated"].results["linear/validation"] == probed(made, averaged)
+
+
+def test_weisfeiler_lehman(rows, bundles):
+    """Its linear SVM is that of scikit-learn on the counts themselves."""
+    made, results = bundles[GRAPH], rows["graph"]["wl"].results
+    linear, rbf = results["linear/validation"], results["rbf/validation"]
+    for split, choice, score in zip(
+        made.protocol(SEED).splits, linear.choices, linear.scores, strict=True
+    ):
+        h, cost = int(choice.candidate.split()[0]), choice.settings["C"]
+        x = subtree_features(made.graph, iterations=h).toarray()
+        model = SVC(C=cost, kernel="linear").fit(x[split.train], made.labels[split.train])
+        assert score == np.mean(model.predict(x[split.test]) == made.labels[split.test])
+        assert 1 <= h <= 5 and cost in RBF_C
+    assert [c.candidate for c in rbf.choices] == [c.candidate for c in linear.choices]
+    assert "the number of iterations and C with the highest" in linear.selection
+    assert "the number of iterations (by the linear SVM) and C with" in rbf.selection
+
+
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [
+        *((row, "validation") for row in ("raw", "random", "wl", "paper")),
+        *(("defaults", name) for name in ("fixed", "untrained")),
+    ],
+)
+def test_the_better_svm_of_each_fold(rows, row, name):
+    """Each outer fold takes the SVM with the higher score in its inner folds."""
+    linear, rbf, better = (
+        rows["graph"][row].results[f"{probe}/{name}"] for probe in ("linear", "rbf", "svm")
+    )
+    for k, choice in enumerate(better.choices):
+        first, second = linear.choices[k], rbf.choices[k]
+        takes_rbf = second.val_score > first.val_score + 1e-9
+        kernel, chosen = ("rbf", second) if takes_rbf else ("linear", first)
+        assert choice == dataclasses.replace(chosen, settings={**chosen.settings, "kernel": kernel})
+        assert better.scores[k] == (rbf if takes_rbf else linear).scores[k]
+    # What a record without it gives is the same
+    assert better == better_result(linear, rbf)
 
 
 def test_the_papers_probe(rows, bundles):

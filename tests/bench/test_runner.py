@@ -73,7 +73,7 @@ class TestRecords:
         means = {name: f"{100 * result.mean:.2f}" for name, result in record.results.items()}
         expected = (
             f"linear/validation {means['linear/validation']}, rbf/validation"
-            f" {means['rbf/validation']} ("
+            f" {means['rbf/validation']}, svm/validation {means['svm/validation']} ("
         )
         assert event.text == f"{expected}{record.about['seconds']} s)"
 

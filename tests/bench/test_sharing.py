@@ -80,8 +80,8 @@ class TestSharing:
             *((tiny(GRAPH), row) for row in ("random", "paper", "defaults", "random", "paper")),
         )
         # The last one is the start of the defaults
-        assert work["trained"] == [[0], [1, 3, 6], [3, 4], [0]]
-        assert work["svm"] == named((0, 1, 3, 6, 3, 4, 0), (PLAIN,))
+        assert work["trained"] == [[0], [1, 3, 6], [4], [0]]
+        assert work["svm"] == named((0, 1, 3, 6, 4, 0), (PLAIN,))
 
     def test_other_settings_are_other_trainings(self, bundles, work):
         recipe = tiny(NODE, rows=("paper",))

@@ -42,6 +42,23 @@ class TestDifferences:
             ("released", "paper"),
             ("released", "released"),
             ("defaults", "defaults"),
+            ("defaults", "raw"),
+            ("defaults", "propagated"),
+            ("defaults", "paper"),
+            ("defaults", "defaults"),
+        ]
+        assert [
+            (m.label.split(":")[0], m.second.row, m.first.result, m.second.result)
+            for m in GRAPH
+            if m.first.row == "defaults"
+        ] == [
+            ("linear or RBF SVM", "defaults", "svm/fixed", "svm/untrained"),
+            ("linear or RBF SVM", "raw", "svm/fixed", "svm/validation"),
+            ("linear or RBF SVM", "wl", "svm/fixed", "svm/validation"),
+            ("linear or RBF SVM", "paper", "svm/fixed", "svm/validation"),
+            # Propagated features have the linear SVM alone
+            ("linear SVM", "defaults", "linear/fixed", "linear/untrained"),
+            ("linear SVM", "propagated", "linear/fixed", "linear/validation"),
         ]
         (fixed,) = [
             m

@@ -5,18 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from commands import error_output as fails
 from commands import run
+from graphlatent.bench.fingerprint import define
 from graphlatent.bench.formats import html_page, markdown
-from graphlatent.bench.ledger import read_ledger
-from graphlatent.bench.loading import all_recipes, recipes_of
-from graphlatent.bench.rows import method_rows
+from graphlatent.bench.ledger import Record, append_record, read_ledger
+from graphlatent.bench.loading import all_recipes, load_recipe, recipes_of
+from graphlatent.bench.rows import find_row, method_rows
 from graphlatent.bench.tables import make_table
-from ledgers import measure
+from ledgers import measure, probe_result
 from standins import write_mutag
 
 NAME = "linear/validation"
@@ -57,13 +59,13 @@ class TestList:
         code, out, err = run("bench", "list", "--table", "1")
         assert code == 0 and err == "" and out.count("table1/") == 8 and "table2/" not in out
         (line,) = [line for line in out.splitlines() if "table1/MUTAG" in line]
-        # 5 of 7 seeds of raw count, 2 of paper, 2 of random; 5 of each of 7 rows are the goal
+        # 5 of 7 seeds of raw count, 2 of paper, 2 of random; 5 of each of 8 rows are the goal
         assert [part.strip() for part in line.strip("│").split("│")] == [
             "table1/MUTAG",
             "MUTAG",
             "90.2 ± 1.1",
             "yes",
-            "9 of 35",
+            "9 of 40",
         ]
 
     def test_json(self, ledger):
@@ -329,6 +331,28 @@ class TestCompact:
         )
         assert read_ledger(ledger) == before
         assert json.loads(run("bench", "compact", "--json")[1]) == {"results/table1.jsonl": 0}
+
+    def test_stale_records_are_dropped_when_asked_for(self, elsewhere):
+        root = elsewhere / "results"
+        today = define(load_recipe("table1/MUTAG"), find_row("raw"))
+        other = {**today, "candidates": {"epochs": [3]}}
+        definitions = {0: today, 1: other, 2: {}}
+        for seed, definition in definitions.items():
+            found = {NAME: probe_result([0.5])}
+            kept = Record("table1/MUTAG", "raw", seed, found, {}, {}, definition)
+            append_record(root, kept)
+            append_record(root, replace(kept, cell="mine"))
+            append_record(root, replace(kept, row="of a plugin"))
+        everything = read_ledger(root)
+        assert run("bench", "compact")[0] == 0 and read_ledger(root) == everything
+        assert run("bench", "compact", "--stale")[:2] == (
+            0,
+            "results/own.jsonl: 0 replaced or stale records dropped\n"
+            "results/table1.jsonl: 1 replaced or stale records dropped\n",
+        )
+        # What cannot be compared with a recipe stays
+        gone = ("table1/MUTAG", "raw", 1)
+        assert read_ledger(root) == [each for each in everything if each.key != gone]
 
     def test_no_ledger(self):
         assert "There is no folder results." in fails("bench", "compact")

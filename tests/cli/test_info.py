@@ -62,9 +62,9 @@ def test_of_a_run(tables):
 
 
 def test_settings_and_data():
-    assert "mask_ratio = 0.05" in run("settings")[1]
+    assert "mask_ratio = 0.75" in run("settings")[1]
     assert "batch_size = 128" in run("settings", "--level", "graph")[1]
-    assert json.loads(run("settings", "--json")[1])["alpha"]["default"] == 2.0
+    assert json.loads(run("settings", "--json")[1])["alpha"]["default"] == 0.0
     assert len(json.loads(run("data", "list", "--json")[1])["datasets"]) == len(DATASETS)
     assert "NCI1" in run("data", "list")[1]
 

@@ -13,8 +13,10 @@ import pytest
 
 import commands
 from graphlatent import NodeLaGraph, read_graphs
+from graphlatent.data.features import encode_features
 from graphlatent.probes.links import hold_out_edges, link_probe
 from graphlatent.probes.results import ProbeResult, paired
+from graphlatent.training.encoding import fit_encoding
 
 FAST = ["--set", "epochs=3", "--set", "hidden_dim=8", "--set", "device=cpu"]
 
@@ -85,12 +87,18 @@ def test_raw_features_are_those_that_the_encoder_is_given(files):
     )
 
 
-def test_without_features_degrees_are_those_of_the_edges_that_are_left(files):
-    result = told(files / "edges.csv", *FAST, "--seeds", 1)
+@pytest.mark.parametrize("preset", ["plus", "paper"])
+def test_without_features_those_of_the_edges_that_are_left_are_used(files, preset):
+    """Coordinates by default, degrees in the paper; none see the edges that are held out."""
+    result = told(files / "edges.csv", *FAST, "--set", f"preset={preset}", "--seeds", 1)
     split = hold_out_edges(read_graphs(files / "edges.csv"), seed=0)
-    one_hot = np.eye(200)[split.graph.degree.numpy().astype(int)]
+    rows = np.eye(200)[split.graph.degree.numpy().astype(int)]
+    if preset == "plus":
+        spec = fit_encoding(split.graph, NodeLaGraph()._resolved())
+        assert spec.kind == "structure"
+        rows = encode_features(spec, split.graph).x.numpy()
     assert result["results"]["raw features"]["AUC"][0]["scores"][0] == pytest.approx(
-        link_probe(one_hot, split).auc
+        link_probe(rows, split).auc
     )
 
 

@@ -62,7 +62,7 @@ class TestSignals:
         )
         changed = self.start(tables, "--resume", "--set", "alpha=9")
         assert (
-            "alpha: 2.0 in the run, 9.0 now" in changed.communicate(timeout=60)[1]
+            "alpha: 0.0 in the run, 9.0 now" in changed.communicate(timeout=60)[1]
             and changed.returncode == 2
         )
         resumed, whole = self.start(tables, "--resume"), self.start(tables, out="whole")
@@ -119,6 +119,6 @@ class TestSignals:
         assert (
             "training" in text
             and "reconstruction " in text
-            and "invariance " in text
+            and "latent " in text
             and "1500/1500" in text
         )

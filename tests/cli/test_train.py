@@ -11,15 +11,18 @@ import pytest
 from commands import run
 from training_commands import FAST, train
 
+# Age, two cities, their average over two hops, that of ones, and 8 columns of the encoder.
+WIDTH = 3 + 3 + 1 + 8
+
 
 def test_from_csv_to_embeddings_keyed_by_the_users_ids(tables):
     code, out, err = train(tables)
     assert code == 0, err
-    assert "Trained 3 epochs" in out and "40 embeddings of width 8" in out
+    assert "Trained 3 epochs" in out and f"40 embeddings of width {WIDTH}" in out
     assert err.count("read in both directions") == 1
     frame = pd.read_parquet(tables / "run" / "embeddings.parquet")
     assert list(frame["id"]) == [f"user {i:02d}" for i in range(40)]
-    assert frame.shape == (40, 9)
+    assert frame.shape == (40, WIDTH + 1)
     results = json.loads((tables / "run" / "results.json").read_text())
     # The label is no feature
     assert results["input"]["features"] == "2 column(s): age, city"
@@ -39,7 +42,7 @@ def test_embed_gives_what_train_saved(tables, suffix):
         target,
     )
     assert code == 0, err
-    assert f"40 embeddings of width 8 in {target}" in out
+    assert f"40 embeddings of width {WIDTH} in {target}" in out
     saved = pd.read_parquet(tables / "run" / "embeddings.parquet").drop(columns="id").to_numpy()
     if suffix == ".npz":
         values = np.load(target)["embeddings"]
@@ -131,7 +134,7 @@ def test_new_nodes_need_no_label(tables, drop, labels):
 def test_json_is_one_object_and_quiet_is_quiet(tables):
     code, out, err = train(tables, "--json", "--quiet")
     assert code == 0 and err == ""
-    assert json.loads(out)["embedding_dim"] == 8
+    assert json.loads(out)["embedding_dim"] == WIDTH
 
 
 def test_embed_remembers_the_columns_one_by_one(tables):
@@ -231,3 +234,16 @@ def test_a_config_of_another_method_does_not_resume_a_run(tables):
     words = ["train", tables / "edges.csv", "--config", other, "--out", tables / "run", "--resume"]
     code, _, err = run(*words)
     assert code == 2 and "is a run of method 'lagraph'; --method dgi does not fit" in err
+
+
+def test_coordinates_of_an_edge_table(tables):
+    out = tables / "coordinates"
+    arguments = ["--set", "structure=auto", "--set", "structure_dim=4", *FAST]
+    code, _, err = run("train", tables / "edges.csv", "--out", out, *arguments)
+    assert code == 0, err
+    assert "features: none (coordinates computed from the edges will be used)" in err
+    assert (out / "coordinates.safetensors").is_file()
+    code, _, err = run("embed", out, tables / "edges.csv", "--out", tables / "again.parquet")
+    assert code == 0, err
+    saved = pd.read_parquet(out / "embeddings.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tables / "again.parquet"), saved)

@@ -63,3 +63,11 @@ def test_columns_that_look_like_labels_are_problems_unless_they_were_named():
     (missing,) = find_problems(graph, features_named=True)
     assert "Column 'y' has 1 missing value(s)" in missing
     assert "column 'y' is read as a feature" in find_problems(graph, features_named=False)[1]
+
+
+def test_coordinates_are_named_where_they_will_be_used():
+    bare, given = read_graphs((EDGES, None)), read_graphs((EDGES, np.eye(3)))
+    words = "none (coordinates computed from the edges will be used)"
+    assert describe_graph(bare, coordinates=True)["features"] == words
+    words = "3 (dense), and coordinates computed from the edges"
+    assert describe_features(given, coordinates=True) == words

@@ -168,7 +168,10 @@ def test_another_kind_of_features(fitted, came):
         ([], "Feature spec: it needs 'kind'"),
         ({"cap": 3}, "Feature spec: it needs 'kind'"),
         ({"kind": "degree", "other": 1}, "keys out of"),
-        ({"kind": "magic"}, r"kind must be one of \('given', 'columns', 'degree'\). Got 'magic'"),
+        (
+            {"kind": "magic"},
+            "'degree', 'structure'\\). Got 'magic'",
+        ),
         ({"kind": "degree", "cap": -1}, "cap must be an integer of 0 or more. Got -1"),
         ({"kind": "degree", "cap": "3"}, "cap must be an integer of 0 or more. Got '3'"),
         ({"kind": "given", "num_features": 0}, "kind 'given' does not go with num_features=0"),

@@ -154,7 +154,7 @@ class TestResume:
         with pytest.raises(RunFolderError) as caught:
             changed.fit(random_graph(SIZES), run=run)
         text = str(caught.value)
-        assert "epochs: 5 in the run, 9 now" in text and "alpha: 10.0 in the run, 1.0 now" in text
+        assert "epochs: 5 in the run, 9 now" in text and "alpha: 0.0 in the run, 1.0 now" in text
         assert "lr" not in text
 
     def test_another_input_is_rejected(self, tmp_path):

@@ -11,6 +11,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import graphlatent.probes.rbf as rbf
 from graphlatent.errors import ConfigError, InputError
+from graphlatent.probes.kernel_svm import rbf_gamma
 from graphlatent.probes.results import Choice
 from graphlatent.probes.svm import inner_splits, outer_fold_protocol, outer_fold_splits, svm_probe
 
@@ -183,9 +184,9 @@ def test_several_representations_are_chosen_from_per_fold():
 
 def test_gamma_by_hand():
     distances = np.array([[0.0, 4.0, 16.0], [4.0, 0.0, 4.0], [16.0, 4.0, 0.0]])  # of 0, 2 and 4
-    assert rbf._gamma(distances) == pytest.approx(1 / np.var([0, 2, 4]))
-    assert rbf._gamma(distances[:2, :2]) == pytest.approx(1.0)  # variance 1
-    assert rbf._gamma(distances[1:2, 1:2]) == 1.0  # no variance
+    assert rbf_gamma(distances) == pytest.approx(1 / np.var([0, 2, 4]))
+    assert rbf_gamma(distances[:2, :2]) == pytest.approx(1.0)  # variance 1
+    assert rbf_gamma(distances[1:2, 1:2]) == 1.0  # no variance
 
 
 # --- folds ---

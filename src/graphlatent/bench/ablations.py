@@ -1,6 +1,7 @@
 """Tables that compare variants of the settings, with published and measured numbers in one cell.
 
-Rows without training come first, then one line for each variant.
+Rows without training come first, then one line for each variant. Variants of our defaults stand
+below the defaults themselves, and a second block has their differences from them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from graphlatent.bench.formats import Block, Cell, Line
 from graphlatent.bench.ledger import Record
 from graphlatent.bench.loading import all_recipes
 from graphlatent.bench.notes import (
+    DIFFERENCES,
     Provenance,
     amount_notes,
     by_column,
@@ -21,7 +23,8 @@ from graphlatent.bench.notes import (
     selection_notes,
 )
 from graphlatent.bench.recipe import Recipe
-from graphlatent.bench.rows.base import AT_BUDGET, CHOSEN, TableRow
+from graphlatent.bench.rows.base import AT_BUDGET, CHOSEN, RowDifference, TableRow
+from graphlatent.bench.rows.defaults import DEFAULTS
 from graphlatent.bench.rows.lagraph import PAPER
 from graphlatent.bench.rows.untrained import PROPAGATED, RANDOM, RAW
 from graphlatent.bench.table_records import TableRecords
@@ -64,7 +67,16 @@ def ablation_blocks(
         *amount_notes([*beside, *measured]),
         *dataset_notes(recipes),
     ]
-    return [Block("", columns, (*above, *variants))], notes
+    blocks = [Block("", columns, (*above, *variants))]
+    differences = tuple(
+        Line(
+            f"{line} minus {DEFAULTS.label}",
+            tuple(_minus_defaults(records, place.get((line, c))) for c in columns),
+        )
+        for line in lines
+        if any(place[key].changes for key in place if key[0] == line)
+    )
+    return [*blocks, *([Block(DIFFERENCES, columns, differences)] if differences else [])], notes
 
 
 def baseline_rows(recipes: Sequence[Recipe]) -> list[tuple[Recipe, TableRow]]:
@@ -75,24 +87,56 @@ def baseline_rows(recipes: Sequence[Recipe]) -> list[tuple[Recipe, TableRow]]:
     found = []
     for column in dict.fromkeys(recipe.column for recipe in recipes):
         one = next(recipe for recipe in recipes if recipe.column == column)
-        same = [
-            each
-            for each in all_recipes()
-            if (each.dataset, each.binarize) == (one.dataset, one.binarize)
-            and RANDOM.name in each.rows
-        ]
-        # At fixed epochs the features are appended to the embedding of nodes.
-        appended = one.level == "node" and shown_row(one).result == AT_BUDGET
-        random = RANDOM.appended if appended else TableRow(RANDOM.label, RANDOM.name, CHOSEN)
-        rows = [*(TableRow(row.label, row.name, CHOSEN) for row in (RAW, PROPAGATED)), random]
-        found += [(same[0] if same else one, row) for row in rows]
+        rows = _rows_above_defaults(one) if one.changes else _rows_above_the_papers(one)
+        found += [(main_cell(one), row) for row in rows]
     return found
 
 
+def main_cell(recipe: Recipe) -> Recipe:
+    """The first cell on the same data with rows without training; the cell itself without one."""
+    same = [
+        each
+        for each in all_recipes()
+        if (each.dataset, each.binarize) == (recipe.dataset, recipe.binarize)
+        and RANDOM.name in each.rows
+    ]
+    return same[0] if same else recipe
+
+
+def _rows_above_the_papers(recipe: Recipe) -> list[TableRow]:
+    # At fixed epochs the features are appended to the embedding of nodes.
+    appended = recipe.level == "node" and shown_row(recipe).result == AT_BUDGET
+    random = RANDOM.appended if appended else TableRow(RANDOM.label, RANDOM.name, CHOSEN)
+    return [*(TableRow(row.label, row.name, CHOSEN) for row in (RAW, PROPAGATED)), random]
+
+
+def _rows_above_defaults(recipe: Recipe) -> list[TableRow]:
+    """The headlines of rows without training, and the defaults without and with training."""
+    untrained = [
+        line for row in (RAW, PROPAGATED) for line in row.table_rows(recipe.level) if line.headline
+    ]
+    ours = [DEFAULTS.headline(recipe.level, trained=trained) for trained in (False, True)]
+    return [*untrained, *ours]
+
+
 def shown_row(recipe: Recipe) -> TableRow:
-    """What a variant shows: chosen on validation where there is a choice of epochs."""
+    """What a variant shows: chosen on validation where there is a choice of epochs.
+
+    Of a variant of our defaults it is their headline.
+    """
+    if recipe.changes:
+        return replace(DEFAULTS.headline(recipe.level), label=recipe.line)
     several = len(recipe.evaluation.epochs) > 1
     return TableRow(recipe.line, PAPER.name, CHOSEN if several else AT_BUDGET)
+
+
+def _minus_defaults(records: TableRecords, recipe: Recipe | None) -> Cell:
+    """A variant of our defaults minus the defaults, which the main table has."""
+    if recipe is None:
+        return empty_cell("no such cell")
+    label = f"{recipe.line} minus {DEFAULTS.label}"
+    both = RowDifference(label, shown_row(recipe), DEFAULTS.headline(recipe.level))
+    return records.difference(recipe, both, second=main_cell(recipe))
 
 
 def _variant(records: TableRecords, recipe: Recipe | None, *, memory: bool) -> Cell:
@@ -123,7 +167,7 @@ def _peak_memory(records: Iterable[Record], recipe: Recipe) -> float | None:
     found = [
         record.training.get("peak_memory_mb")
         for record in records
-        if record.cell == recipe.name and record.row == PAPER.name
+        if record.cell == recipe.name and record.row == shown_row(recipe).row
     ]
     values = [value for value in found if isinstance(value, int | float)]
     return median(values) if values else None

@@ -19,10 +19,10 @@ def empty_cell(why: str) -> Cell:
     return Cell(why, values={"state": why})
 
 
-def published_cell(printed: Published | None) -> Cell:
-    """What a paper prints: mean ± spread."""
+def published_cell(printed: Published | None, *, missing: str = "not printed") -> Cell:
+    """What a paper prints: mean ± spread; `missing` where it prints nothing."""
     if printed is None:
-        return empty_cell("not printed")
+        return empty_cell(missing)
     text = printed_number(printed.mean) + (
         "" if printed.spread is None else f" ± {printed_number(printed.spread)}"
     )

@@ -13,15 +13,17 @@ from typing import Any
 
 import torch
 
+from graphlatent.bench.better_svm import BETTER, BETTER_SELECTION, RBF, better_predictions
 from graphlatent.bench.data import DatasetBundle
 from graphlatent.bench.probing import Candidate, Predictions, Probes
 from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.training import Trainings, TrainingSpec
 from graphlatent.config import Level
+from graphlatent.probes.design import Preprocessing
 from graphlatent.probes.linear import best_on_validation, selection_text
 from graphlatent.probes.protocol import Protocol, SplitPrediction
 from graphlatent.probes.results import ProbeResult
-from graphlatent.probes.svm import INNER_FOLDS, nested_selection_text
+from graphlatent.probes.svm import INNER_FOLDS, SVM_PREPROCESSING, nested_selection_text
 from graphlatent.representations import raw_features
 
 PLAIN, CONCAT = "embedding", "embedding + features"
@@ -149,13 +151,38 @@ class CellContext:
             self.probes.linear(candidate), selection=FIXED + self.selection(several=False)
         )
 
-    def chosen_rbf(self, candidates: Sequence[Candidate]) -> ProbeResult:
-        """The RBF SVM on the candidate that the linear one chose in each fold."""
-        names = [prediction.choice.candidate for prediction in self.best_linear(candidates)]
+    def rbf_results(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        name: str,
+        before: str = "",
+        preprocessing: Sequence[Preprocessing] = SVM_PREPROCESSING,
+    ) -> dict[str, ProbeResult]:
+        """The RBF SVM on the candidate that the linear one chose in each fold, and the better.
+
+        Args:
+            candidates: that the linear SVM chooses from.
+            name: of the selection, the second part of the names of the results.
+            before: put before the words of the RBF SVM's selection.
+            preprocessing: that the RBF SVM chooses from.
+        """
+        linear = self.best_linear(candidates)
+        names = [prediction.choice.candidate for prediction in linear]
         rows = {c.name: c.make() for c in candidates if c.name in names}
-        predictions = self.probes.rbf_of_chosen(rows, names)
-        selection = nested_selection_text(len(candidates) > 1, "rbf", INNER_FOLDS)
-        return self.final(predictions, selection=selection)
+        words = before + nested_selection_text(len(candidates) > 1, "rbf", INNER_FOLDS)
+        rbf = self.probes.rbf_of_chosen(rows, names, preprocessing=preprocessing)
+        return self.rbf_and_better(linear, rbf, name=name, selection=words)
+
+    def rbf_and_better(
+        self, linear: Predictions, rbf: Predictions, *, name: str, selection: str
+    ) -> dict[str, ProbeResult]:
+        """The results of an RBF SVM, and of the better of it and a linear one in inner folds."""
+        better = better_predictions(linear, rbf)
+        return {
+            f"{RBF}/{name}": self.final(rbf, selection=selection),
+            f"{BETTER}/{name}": self.final(better, selection=BETTER_SELECTION),
+        }
 
     def chosen_paper_probe(self, candidates: Sequence[Candidate]) -> ProbeResult:
         """The paper's own probe, the candidate chosen per split on validation."""

@@ -40,6 +40,8 @@ class DatasetBundle:
         labels: one per node or graph, or a 0/1 table.
         splits: published or random ones; None where folds are drawn for every seed.
         metric: of the scores.
+        read_graph: `graph` as it was read, for methods that compute features from the edges; None
+            where it has features of its own.
     """
 
     graph: GraphData
@@ -47,6 +49,7 @@ class DatasetBundle:
     labels: Array
     splits: tuple[Split, ...] | None
     metric: str
+    read_graph: GraphData | None = None
 
     def protocol(self, seed: int, *, released: bool = False) -> Protocol:
         """A new protocol with locked test labels; `released` selects as the released scripts do."""
@@ -68,7 +71,8 @@ def load_bundle(recipe: Recipe, root: Path | None) -> DatasetBundle:
     graph = encode_features(spec, data.graph)
     labels = np.asarray(graph.y)
     if recipe.protocol == "folds":
-        return DatasetBundle(graph, graph, labels, None, recipe.metric)
+        read = data.graph if data.graph.x is None else None
+        return DatasetBundle(graph, graph, labels, None, recipe.metric, read)
     if recipe.protocol == "splits":
         return DatasetBundle(graph, graph, labels, random_splits(graph.num_nodes), recipe.metric)
     train, val, test = _parts(data, graph)

@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 from graphlatent.bench.methods import default_settings
 from graphlatent.bench.recipe import Recipe
@@ -25,11 +25,22 @@ from graphlatent.config import Level
 from graphlatent.data.datasets import dataset_info
 from graphlatent.errors import ConfigError
 
-INTRODUCED_AS: Mapping[tuple[str, str], Any] = {}
-"""By method and setting: the value that records without the setting were measured with.
+INTRODUCED_AS: Mapping[tuple[str, Level, str], Any] = {
+    ("lagraph", "node", "embedding"): "encoder",
+    ("lagraph", "graph", "embedding"): "readout",
+    **{
+        ("lagraph", level, setting): value
+        for level in get_args(Level)
+        for setting, value in {
+            "scale_features": False,
+            "structure": "none",
+            "variance_weight": 0.0,
+        }.items()
+    },
+}
+"""By method, level and setting: the value that records without the setting were measured with.
 
-Needed only where the default of a setting is changed after records without it were made; without an
-entry it is today's default.
+Needed only where today's default is not that value.
 """
 
 
@@ -68,7 +79,11 @@ def _introduced_as(method: str, level: Level) -> dict[str, Any]:
     """The values of settings that a record does not name; none of a method that is not known."""
     if not method:
         return {}
-    known = {setting: value for (of, setting), value in INTRODUCED_AS.items() if of == method}
+    known = {
+        setting: value
+        for (of, at, setting), value in INTRODUCED_AS.items()
+        if (of, at) == (method, level)
+    }
     try:
         return {**default_settings(method, level), **known}
     except ConfigError:

@@ -17,6 +17,8 @@ INTERVALS = (
     "Differences are of the seeds that both rows have. Intervals are about these data and this way"
     " of splitting them, and are not corrected for how many there are."
 )
+DIFFERENCES = "Differences in points, paired by seed and split, with 95 % intervals"
+"""The title of the block of differences."""
 MEMORY = (
     "MB: peak memory on the GPU; ours is that of the training steps, the graph they see included,"
     " the median over the seeds."

@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from graphlatent.bench.data import DatasetBundle
+from graphlatent.bench.data import Array, DatasetBundle
 from graphlatent.bench.recipe import Recipe
 from graphlatent.config import Level
 from graphlatent.probes.adam import adam_predictions
 from graphlatent.probes.design import PREPROCESSING, Preprocessing
+from graphlatent.probes.kernel_svm import Kernel, kernel_predictions
 from graphlatent.probes.linear import L2_GRID, checked_settings, linear_predictions
 from graphlatent.probes.protocol import SplitPrediction
 from graphlatent.probes.rbf import RBF_C, rbf_predictions
@@ -58,6 +59,11 @@ def linear_grid(level: Level) -> dict[str, Any]:
 def rbf_grid(preprocessing: Sequence[Preprocessing] = SVM_PREPROCESSING) -> dict[str, Any]:
     """What the RBF SVM chooses from, in plain values."""
     return {"C": list(RBF_C), "preprocessing": list(preprocessing), "inner_folds": INNER_FOLDS}
+
+
+def kernel_grid() -> dict[str, Any]:
+    """What an SVM on a precomputed kernel chooses from, in plain values."""
+    return {"C": list(RBF_C), "inner_folds": INNER_FOLDS}
 
 
 def paper_probe(recipe: Recipe) -> dict[str, Any]:
@@ -125,6 +131,14 @@ class Probes:
         parts = self.data.protocol(self.seed).visible()
         inner = inner_splits(parts, inner_folds=INNER_FOLDS, seed=self.seed)
         return rbf_predictions(rows, names, parts, inner, C=RBF_C, preprocessing=preprocessing)
+
+    def on_kernels(
+        self, kernels: Mapping[str, Array], names: Sequence[Sequence[str]], *, kernel: Kernel
+    ) -> Predictions:
+        """An SVM on precomputed kernels; each fold chooses among those named for it."""
+        parts = self.data.protocol(self.seed).visible()
+        inner = inner_splits(parts, inner_folds=INNER_FOLDS, seed=self.seed)
+        return kernel_predictions(kernels, names, parts, inner, kernel=kernel, C=RBF_C)
 
     def zeros(self) -> Predictions:
         """No label for any test row: with rare labels a high accuracy, and a micro-F1 of 0."""

@@ -18,6 +18,11 @@ from graphlatent.methods.registry import method_names
 
 CHOICES = ("dataset", "protocol", "metric", "binarize")
 """Besides settings and evaluation, what a recipe may mark as ours."""
+BEST: Mapping[str, str] = {
+    "any": "best published, any selection",
+    "honest": "best published, honest selection where stated",
+}
+"""By key of [best] in a recipe: the line of tables that shows the number."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,9 @@ class Recipe:
         binarize: whether counts are set to 0 and 1.
         published: the number that the paper prints; None where it prints none.
         methods: settings of other methods by name; one for each of them among `rows`.
+        best: the highest numbers that any method has published for the data set, by key of `BEST`.
+        changes: settings in which the cell differs from our defaults; the row "defaults" then
+            measures this variant of them.
     """
 
     name: str
@@ -118,14 +126,17 @@ class Recipe:
     binarize: bool = False
     published: Published | None = None
     methods: Mapping[str, MethodRecipe] = field(default_factory=dict)
+    best: Mapping[str, Published] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_ablation(self) -> bool:
-        """Whether the cell compares variants of the paper's settings only.
+        """Whether the cell compares variants of the paper's settings, or of our defaults, only.
 
-        Such cells keep the representation of their recipe and use the linear probe alone.
+        Variants of the paper's keep the representation of their recipe and use the linear probe
+        alone.
         """
-        return "defaults" not in self.rows
+        return "defaults" not in self.rows or bool(self.changes)
 
     def published_of(self, row: str) -> Published | None:
         """The published number of a row: of another method its own, else the paper's.
@@ -146,12 +157,8 @@ class Recipe:
         return self._lagraph(values, part="released")
 
     def default_settings(self) -> LaGraphSettings:
-        """The package's defaults with the recipe's `degree_cap`.
-
-        All rows of a cell therefore start from the same features.
-        """
-        shared = {key: self.paper[key] for key in ("degree_cap",) if key in self.paper}
-        return self._lagraph(shared, part="settings")
+        """The package's defaults, the same for every data set, and what [changes] says."""
+        return self._lagraph(self.changes, part="changes")
 
     def method_settings(self, method: str) -> Settings:
         """The settings of another method, as [methods.NAME] gives them."""

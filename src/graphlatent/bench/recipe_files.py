@@ -206,12 +206,14 @@ def _with_shared(part: Values, shared: Mapping[str, Values], *, where: str) -> l
 def _about_the_cell(values: Values) -> Values:
     """The merged parts without what a table says for other cells.
 
-    Removed are [published] without a mean, and reasons under [ours] for settings that the cell does
-    not give.
+    Removed are [published] and [best.NAME] without a mean, and reasons under [ours] for settings
+    that the cell does not give.
     """
     kept = {**values, "ours": values.get("ours", {})}
     if "mean" not in kept.get("published", {}):
         kept.pop("published", None)
+    if "best" in kept:
+        kept["best"] = {key: best for key, best in kept["best"].items() if "mean" in best}
     known = {f.name for f in fields(estimator_class(LAGRAPH, values["level"]).settings_class)}
     elsewhere = known - {*values["settings"], *values["evaluation"], *CHOICES}
     kept["ours"] = {key: text for key, text in kept["ours"].items() if key not in elsewhere}
@@ -220,7 +222,8 @@ def _about_the_cell(values: Values) -> Values:
 
 def _without_number(values: Values) -> Values:
     """A published number belongs to one cell and is not inherited."""
-    kept = {key: value for key, value in values.items() if key not in ("published", "methods")}
+    numbers = ("published", "best", "methods")
+    kept = {key: value for key, value in values.items() if key not in numbers}
     methods = {
         name: {key: value for key, value in table.items() if key != "published"}
         for name, table in values.get("methods", {}).items()

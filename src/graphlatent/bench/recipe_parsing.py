@@ -8,11 +8,19 @@ from dataclasses import fields
 from typing import Any
 
 from graphlatent.bench.methods import GIVEN_LATER, resolved_settings
-from graphlatent.bench.recipe import CHOICES, Evaluation, MethodRecipe, Published, Recipe, called
+from graphlatent.bench.recipe import (
+    BEST,
+    CHOICES,
+    Evaluation,
+    MethodRecipe,
+    Published,
+    Recipe,
+    called,
+)
 from graphlatent.bench.recipe_files import check_keys, table_files
-from graphlatent.bench.rows import method_rows, row_names
+from graphlatent.bench.rows import all_rows, method_rows
 from graphlatent.bench.shapes import SHAPES
-from graphlatent.config import Settings
+from graphlatent.config import Level, Settings
 from graphlatent.data.datasets import dataset_info
 from graphlatent.errors import ConfigError, InputError, bad_argument
 from graphlatent.probes.metrics import METRICS
@@ -29,7 +37,16 @@ OWN_TABLE = "own"
 BUDGET = "budget"
 """In place of epochs: those of `evaluation.budget`."""
 _TEXTS = ("table", "column", "line", "dataset", "level", "protocol", "metric")
-_TABLES = ("published", "settings", "released", "ours", "evaluation", "methods")
+_TABLES = (
+    "published",
+    "settings",
+    "released",
+    "ours",
+    "evaluation",
+    "methods",
+    "best",
+    "changes",
+)
 KEYS = (*_TEXTS, "rows", "binarize", *_TABLES)
 _METHOD_KEYS = ("settings", "evaluation", "ours", "published")
 
@@ -57,7 +74,7 @@ def parse_recipe(values: Mapping[str, Any], *, name: str) -> Recipe:
     evaluation = _evaluation(
         values["evaluation"], where=f"[evaluation] of {owner}", probed=texts["level"] == "node"
     )
-    rows = _rows(values["rows"], owner=owner)
+    rows = _rows(values["rows"], owner=owner, level=texts["level"])
     recipe = Recipe(
         name=name,
         **texts,
@@ -73,9 +90,12 @@ def parse_recipe(values: Mapping[str, Any], *, name: str) -> Recipe:
             for row in rows
             if row in method_rows()
         },
+        best=_best(values.get("best", {}), owner=owner),
+        changes=dict(values.get("changes", {})),
     )
     _check_data(recipe, owner=owner)
     _check_settings(recipe, owner=owner)
+    _check_changes(recipe, owner=owner)
     _check_ours(recipe, owner=owner)
     return recipe
 
@@ -129,6 +149,18 @@ def _published(table: Mapping[str, Any] | None, *, where: str) -> Published | No
         memory_mb=_number(table, "memory_mb", owner=where, low=1, whole=True),
         note=_text(table, "note", owner=where),
     )
+
+
+def _best(table: Mapping[str, Any], *, owner: str) -> dict[str, Published]:
+    """The highest published numbers by key, in the order of their lines."""
+    check_keys(table, known=BEST, where=f"[best] of {owner}")
+    for key, value in table.items():
+        if not isinstance(value, dict):
+            raise bad_argument(
+                key, owner=f"[best] of {owner}", allowed=f"a table [best.{key}]", got=value
+            )
+    made = {key: _published(table.get(key), where=f"[best.{key}] of {owner}") for key in BEST}
+    return {key: number for key, number in made.items() if number is not None}
 
 
 def _evaluation(table: Mapping[str, Any], *, where: str, probed: bool) -> Evaluation:
@@ -192,7 +224,11 @@ def _check_data(recipe: Recipe, *, owner: str) -> None:
 
 
 def _check_settings(recipe: Recipe, *, owner: str) -> None:
-    parts = {"settings": recipe.paper, "released": recipe.released}
+    parts = {
+        "settings": recipe.paper,
+        "released": recipe.released,
+        "changes": recipe.changes,
+    }
     parts |= {f"methods.{name}.settings": each.settings for name, each in recipe.methods.items()}
     for part, values in parts.items():
         for key in GIVEN_LATER:
@@ -218,6 +254,24 @@ def _check_settings(recipe: Recipe, *, owner: str) -> None:
         resolved_settings(released, owner=f"[released] of {owner}")
 
 
+def _check_changes(recipe: Recipe, *, owner: str) -> None:
+    """Changes are of settings that exist, in range, and of the row that is made of them."""
+    if not recipe.changes:
+        return
+    where = f"[changes] of {owner}"
+    if "defaults" not in recipe.rows:
+        raise ConfigError(
+            f"{where} has no effect, since it is about the row 'defaults'. Add it to 'rows', or"
+            " leave [changes] out."
+        )
+    if "degree_cap" in recipe.changes:
+        raise ConfigError(
+            f"The setting 'degree_cap' has no place in {where}: all rows of a cell start from the"
+            " same features. Give it in [settings]."
+        )
+    resolved_settings(recipe.default_settings(), owner=where)
+
+
 def _check_ours(recipe: Recipe, *, owner: str) -> None:
     where = f"[ours] of {owner}"
     _check_reasons(
@@ -241,8 +295,8 @@ def _given(evaluation: Evaluation) -> list[str]:
     return [name for name in _names(Evaluation) if getattr(evaluation, name) is not None]
 
 
-def _rows(value: Any, *, owner: str) -> tuple[str, ...]:
-    known = row_names()
+def _rows(value: Any, *, owner: str, level: Level) -> tuple[str, ...]:
+    known = tuple(name for name, row in all_rows().items() if level in row.levels)
     listed = (
         isinstance(value, list)
         and len(value) > 0

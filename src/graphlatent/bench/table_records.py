@@ -20,7 +20,7 @@ from graphlatent.bench.formats import Cell
 from graphlatent.bench.ledger import Record
 from graphlatent.bench.notes import Provenance
 from graphlatent.bench.recipe import Recipe
-from graphlatent.bench.rows.base import PUBLISHED, RowDifference, TableRow
+from graphlatent.bench.rows.base import BEST_OF, PUBLISHED, RowDifference, TableRow
 from graphlatent.probes.results import ProbeResult
 
 
@@ -44,16 +44,22 @@ class TableRecords:
         """What a line shows of a cell."""
         if row.result == PUBLISHED:
             return published_cell(recipe.published_of(row.row))
+        if row.result.startswith(BEST_OF):
+            best = recipe.best.get(row.result.removeprefix(BEST_OF))
+            return published_cell(best, missing="none known")
         found = self.found(recipe, row)
         return measured_cell(found, name=_called(recipe, row)) if found else self._empty(recipe)
 
-    def difference(self, recipe: Recipe, difference: RowDifference) -> Cell:
-        """What a line of differences shows of a cell."""
-        first, second = self.found(recipe, difference.first), self.found(recipe, difference.second)
-        if not first or not second:
+    def difference(
+        self, recipe: Recipe, difference: RowDifference, *, second: Recipe | None = None
+    ) -> Cell:
+        """What a line of differences shows of a cell; `second` may be another cell of the set."""
+        ones = self.found(recipe, difference.first)
+        others = self.found(second or recipe, difference.second)
+        if not ones or not others:
             return self._empty(recipe)
-        second = for_every_seed(second, row=difference.second.row, other=first)
-        return difference_cell(first, second, name=f"{recipe.name}, {difference.label}")
+        others = for_every_seed(others, row=difference.second.row, other=ones)
+        return difference_cell(ones, others, name=f"{recipe.name}, {difference.label}")
 
     def provenance(
         self, recipes: Iterable[Recipe], row: TableRow, *, label: str

@@ -12,10 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from graphlatent.bench.ablations import ablation_blocks, baseline_rows
+from graphlatent.bench.better_svm import BETTER, RBF
 from graphlatent.bench.formats import Block, Line, Table
 from graphlatent.bench.ledger import Record
 from graphlatent.bench.loading import find_table, recipes_of
 from graphlatent.bench.notes import (
+    DIFFERENCES,
     INTERVALS,
     MEMORY,
     SPREAD,
@@ -27,10 +29,10 @@ from graphlatent.bench.notes import (
     record_notes,
     selection_notes,
 )
-from graphlatent.bench.recipe import Recipe
+from graphlatent.bench.recipe import BEST, Recipe
 from graphlatent.bench.recipe_files import TableFile
 from graphlatent.bench.rows import Row, all_rows
-from graphlatent.bench.rows.base import PUBLISHED, RowDifference, TableRow
+from graphlatent.bench.rows.base import BEST_OF, PUBLISHED, SVM_BLOCK, RowDifference, TableRow
 from graphlatent.bench.rows.lagraph import PAPER
 from graphlatent.bench.table_records import TableRecords
 from graphlatent.config import Level
@@ -41,6 +43,18 @@ ABSENT_FILE = "absent.json"
 """Of a ledger: data sets that were not available where it was made, with the reason."""
 PRINTED = TableRow("published", PAPER.name, PUBLISHED, headline=True)
 """The first line of every block."""
+PRINTED_SHORT = "LaGraph, published"
+"""Its label in the short form, which has no note that says whose number it is."""
+
+
+def printed_lines(recipes: Sequence[Recipe]) -> list[TableRow]:
+    """The lines of published numbers: the paper's, and the highest ones where any cell has them."""
+    best = [
+        TableRow(label, PAPER.name, f"{BEST_OF}{key}", headline=True)
+        for key, label in BEST.items()
+        if any(key in recipe.best for recipe in recipes)
+    ]
+    return [PRINTED, *best]
 
 
 def make_table(name: str, records: Sequence[Record], *, absent: Collection[str] = ()) -> Table:
@@ -62,18 +76,25 @@ def make_table(name: str, records: Sequence[Record], *, absent: Collection[str] 
     found = TableRecords(kept, frozenset(absent))
     if table.variants:
         blocks, notes = ablation_blocks(found, recipes, memory=table.memory)
-        reading = [SPREAD]
+        reading = [SPREAD, *([INTERVALS] if any(r.changes for r in recipes) else [])]
     else:
         blocks, notes = _main_blocks(found, recipes)
         reading = [SPREAD, INTERVALS]
     reading += [MEMORY] if table.memory else []
     printed = [(recipe.column, recipe.published) for recipe in recipes]
+    best = [
+        note
+        for key, label in BEST.items()
+        if any(key in recipe.best for recipe in recipes)
+        for note in published_notes([(r.column, r.best.get(key)) for r in recipes], title=label)
+    ]
     return Table(
         name,
         f"{table.title} ({metrics_in_words(recipes)})",
         tuple(blocks),
         (
             *published_notes(printed, title=PRINTED.label),
+            *best,
             *notes,
             *reading,
             *record_notes(kept),
@@ -82,18 +103,22 @@ def make_table(name: str, records: Sequence[Record], *, absent: Collection[str] 
 
 
 def shortened(table: Table) -> Table:
-    """The first block's headlines and the measured columns, without notes.
+    """The headlines of the block that has most of them, in its measured columns, without notes.
 
     For a page that links to the whole table.
     """
-    block = table.blocks[0]
+    block = max(table.blocks, key=lambda block: sum(line.headline for line in block.lines))
     measured = [
         i
         for i in range(len(block.columns))
         if any("mean" in line.cells[i].values for line in block.lines)
     ]
     lines = tuple(
-        Line(line.label, tuple(line.cells[i] for i in measured), headline=True)
+        Line(
+            PRINTED_SHORT if line.label == PRINTED.label else line.label,
+            tuple(line.cells[i] for i in measured),
+            headline=True,
+        )
         for line in block.lines
         if line.headline
     )
@@ -144,7 +169,8 @@ def block_title(level: Level, line: TableRow) -> str:
     """The block of a line: at graph level there is one for each kind of SVM."""
     if level == "node":
         return ""
-    return "RBF SVM" if line.result.startswith("rbf/") else "Linear SVM"
+    by_probe = {RBF: "RBF SVM", BETTER: SVM_BLOCK}
+    return line.block or by_probe.get(line.result.split("/")[0], "Linear SVM")
 
 
 def _above(table: TableFile, recipes: Sequence[Recipe]) -> set[tuple[str, str]]:
@@ -176,7 +202,7 @@ def _main_blocks(records: TableRecords, recipes: Sequence[Recipe]) -> tuple[list
                 tuple(records.cell(recipe, line) for recipe in recipes),
                 headline=line.headline,
             )
-            for line in (PRINTED, *lines)
+            for line in (*printed_lines(recipes), *lines)
         ]
         blocks.append(Block(title, columns, tuple(made)))
         for line in lines:
@@ -190,8 +216,7 @@ def _main_blocks(records: TableRecords, recipes: Sequence[Recipe]) -> tuple[list
         Line(each.label, tuple(records.difference(recipe, each) for recipe in recipes))
         for each in differences_of(recipes)
     )
-    title = "Differences in points, paired by seed and split, with 95 % intervals"
-    blocks += [Block(title, columns, differences)] if differences else []
+    blocks += [Block(DIFFERENCES, columns, differences)] if differences else []
     return blocks, [
         *notes,
         *selection_notes(found),

@@ -78,8 +78,11 @@ class Trainings:
         began = time.monotonic()
         last = None
         estimator = self._estimator(spec)
-        for epoch, fitted in estimator.snapshots(self.data.train_graph, epochs=sorted(epochs)):
-            known[epoch], last = fitted.transform(self.data.graph), fitted
+        train_graph, graph = self.data.train_graph, self.data.graph
+        if self.data.read_graph is not None and spec.resolved.get("structure", "none") != "none":
+            train_graph = graph = self.data.read_graph
+        for epoch, fitted in estimator.snapshots(train_graph, epochs=sorted(epochs)):
+            known[epoch], last = fitted.transform(graph), fitted
         assert last is not None
         loss = last.history_.loss
         # The facts of the longest training are kept.

@@ -17,6 +17,7 @@ from graphlatent.bench.ledger import Record, compact, read_ledger
 from graphlatent.bench.loading import all_recipes, find_table, recipes_of
 from graphlatent.bench.pages import fill_pages, table_maker
 from graphlatent.bench.progress import SEEDS, cell_progress, unavailable_sets
+from graphlatent.bench.stale import is_stale
 from graphlatent.bench.tables import make_table
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
 from graphlatent.data.datasets import data_root
@@ -185,13 +186,27 @@ def fill(
 
 
 def compact_records(
-    results: Results = None, quiet: Quiet = False, as_json: Json = False, debug: Debug = False
+    stale: Annotated[
+        bool,
+        typer.Option(
+            "--stale", help="Also drop records of packaged cells whose settings have changed since."
+        ),
+    ] = False,
+    results: Results = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
 ) -> None:
-    """Sort the records by cell, row and seed, and drop those that later ones replaced."""
+    """Sort the records by cell, row and seed, and drop those that later ones replaced.
+
+    With --stale also those that were measured with other settings than their recipes have today.
+    """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
-        dropped = compact(_folder(results or DEFAULT_RESULTS))
+        root = _folder(results or DEFAULT_RESULTS)
+        dropped = compact(root, keep=lambda record: not (stale and is_stale(record)))
+        what = "replaced or stale" if stale else "replaced"
         for path, count in dropped.items():
-            output.say(f"{path}: {count} replaced records dropped")
+            output.say(f"{path}: {count} {what} records dropped")
         output.result({str(path): count for path, count in dropped.items()})
 
 

@@ -23,6 +23,7 @@ from graphlatent.cli.models import (
 )
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
+from graphlatent.config import Settings
 from graphlatent.data.datasets import find_dataset
 from graphlatent.data.describe import describe_graph
 from graphlatent.data.readers.options import options_of_run
@@ -31,6 +32,7 @@ from graphlatent.estimator import Estimator
 from graphlatent.io.atomic import refuse_existing, write_json
 from graphlatent.io.config_file import RunConfig, read_toml
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.training.encoding import uses_coordinates
 from graphlatent.training.loop import Hooks
 from graphlatent.training.progress import training_bar
 
@@ -66,10 +68,10 @@ def train(
         estimator = _estimator(run, source, model, settings, resume=resume)
         estimator.set_params(progress=not quiet and not as_json)
         # Wrong settings fail here, before a large file is read.
-        estimator._resolved()
+        resolved = estimator._resolved()
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
-        about = describe_graph(graph)
-        output.note(_summary(about, estimator))
+        about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved))
+        output.note(_summary(about, resolved))
         began = time.monotonic()
         with (
             _interruptible() as stop,
@@ -181,11 +183,11 @@ def _interruptible() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _summary(about: dict[str, Any], estimator: Estimator) -> str:
+def _summary(about: dict[str, Any], settings: Settings) -> str:
     graphs = "1 graph" if about["graphs"] == 1 else f"{about['graphs']:,} graphs"
     return (
         f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} directed edges, features:"
-        f" {about['features']}; {estimator.epochs} epochs"
+        f" {about['features']}; {settings.epochs} epochs"
     )
 
 

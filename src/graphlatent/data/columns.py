@@ -1,4 +1,4 @@
-"""Encoding of one named column of node features.
+"""Encoding of named columns of node features.
 
 The encoding is decided at fit time and applied to every graph alike.
 
@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 
 from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.ops.sparse import SparseMatrix
 
 ColumnKind: TypeAlias = Literal["numeric", "categorical", "boolean"]
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -33,6 +36,9 @@ _KIND_OF_DTYPE: dict[str, ColumnKind] = {
 _WORDS = {"numeric": "numbers", "boolean": "truth values", "categorical": "text"}
 # A text column with more values than this, in more than half of its rows, is probably an id.
 _MANY_CATEGORIES = 100
+# Encoded columns are sparse where they are wider than this and fewer of their values are not 0 than
+# the share below, above which a dense matrix is both smaller and faster.
+DENSE_COLUMNS, DENSE_ABOVE = 256, 0.25
 
 
 @dataclass(frozen=True)
@@ -266,3 +272,44 @@ def _category_codes(column: ColumnSpec, values: Array, node_ids: Array | None) -
             " again on graphs that hold it."
         )
     return codes
+
+
+def encode_columns(
+    specs: Sequence[ColumnSpec], columns: Mapping[str, Array], *, node_ids: Array | None = None
+) -> Tensor | SparseMatrix:
+    """The encoded columns as one matrix, float32 [N, W]; sparse where it is wide and mostly 0.
+
+    Args:
+        specs: how each column is encoded.
+        columns: values by name, each [N]; exactly the columns of `specs`, in any order.
+        node_ids: names of the nodes [N], for messages.
+
+    Raises:
+        InputError: where a column is missing or not known, or its values are not of the kind that
+            its spec was made from.
+    """
+    known = [spec.name for spec in specs]
+    missing, extra = (
+        [name for name in known if name not in columns],
+        sorted(set(columns) - set(known)),
+    )
+    if missing or extra:
+        raise InputError(
+            f"The feature columns differ from those the model was fitted on: missing {missing}, not"
+            f" known {extra}. Give exactly the columns {known}; read_graphs keeps others out with"
+            " label=[...]."
+        )
+    offset, rows, cols, values = 0, [], [], []
+    for spec in specs:
+        position, encoded = encode_column(spec, columns[spec.name], node_ids=node_ids)
+        numbers = encoded.astype(np.float32)
+        (nonzero,) = np.nonzero(numbers)
+        rows.append(nonzero)
+        cols.append(position[nonzero] + offset)
+        values.append(numbers[nonzero])
+        offset += spec.width
+    row, col, value = (torch.from_numpy(np.concatenate(part)) for part in (rows, cols, values))
+    shape = (len(columns[known[0]]), offset)
+    if offset > DENSE_COLUMNS and len(value) <= DENSE_ABOVE * shape[0] * shape[1]:
+        return SparseMatrix.from_coo(row, col, value, shape)
+    return torch.zeros(shape, dtype=torch.float32).index_put_((row, col), value)

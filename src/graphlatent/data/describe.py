@@ -14,8 +14,13 @@ from graphlatent.ops.sparse import SparseMatrix
 _LISTED = 8
 
 
-def describe_graph(graph: GraphData) -> dict[str, Any]:
-    """Sizes, degrees, features and notes, as values that JSON can hold."""
+def describe_graph(graph: GraphData, *, coordinates: bool = False) -> dict[str, Any]:
+    """Sizes, degrees, features and notes, as values that JSON can hold.
+
+    Args:
+        graph: as it was read.
+        coordinates: coordinates computed from the edges will be used as features.
+    """
     degree = graph.degree
     return {
         "graphs": graph.num_graphs,
@@ -26,14 +31,23 @@ def describe_graph(graph: GraphData) -> dict[str, Any]:
         "mean_degree": round(float(degree.float().mean()), 3),
         "max_degree": int(degree.max()),
         "isolated_nodes": int((degree == 0).sum()),
-        "features": describe_features(graph),
+        "features": describe_features(graph, coordinates=coordinates),
         "labels": graph.y is not None,
         "notes": list(graph.notes),
     }
 
 
-def describe_features(graph: GraphData) -> str:
-    """The features of a graph in words."""
+def describe_features(graph: GraphData, *, coordinates: bool = False) -> str:
+    """The features of a graph in words, and coordinates from the edges where they will be used."""
+    given = _describe_given(graph)
+    if not coordinates:
+        return given
+    if graph.x is None and graph.columns is None:
+        return "none (coordinates computed from the edges will be used)"
+    return f"{given}, and coordinates computed from the edges"
+
+
+def _describe_given(graph: GraphData) -> str:
     if graph.columns is not None:
         names = list(graph.columns)
         listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")

@@ -1,34 +1,41 @@
 """The features of nodes: decided at fit time (`FeatureSpec`), then computed for every graph alike.
 
-Three kinds: a matrix that was given is taken as it is; named columns are encoded one by one
-(columns.py); a graph without features gets its nodes' degrees, one-hot up to a cap, as the paper
-does.
+A matrix that was given is taken as it is, or standardised (measurements.py); named columns are
+encoded one by one (columns.py); a graph without features gets its nodes' degrees, one-hot up to a
+cap, as the paper does, or coordinates computed from its edges (coordinates.py), which may also
+stand beside features. Beside degrees or coordinates there may be a few numbers about a node's
+neighbourhood (local_structure.py).
 Legend: N nodes, F features of the given matrix, W width after encoding, C columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.data.columns import ColumnSpec, encode_column, fit_column
+from graphlatent.data.columns import ColumnSpec, encode_columns, fit_column
+from graphlatent.data.coordinates import NodeCoordinates
 from graphlatent.data.graph import GraphData
+from graphlatent.data.local_structure import NAMES as LOCAL_NAMES
+from graphlatent.data.local_structure import local_structure
+from graphlatent.data.measurements import FEW, has_measurements, moments, standardized
 from graphlatent.errors import InputError, bad_argument
-from graphlatent.ops.sparse import SparseMatrix
+from graphlatent.ops.sparse import SparseMatrix, row_normalized, to_dense
 
 Array: TypeAlias = np.ndarray[Any, Any]
-FeatureKind: TypeAlias = Literal["given", "columns", "degree"]
+FeatureKind: TypeAlias = Literal["given", "columns", "degree", "structure"]
 
-# Encoded columns are sparse where they are wider than this and fewer of their values are not 0 than
-# the share below, above which a dense matrix is both smaller and faster.
-DENSE_COLUMNS, DENSE_ABOVE = 256, 0.25
 # One-hot degrees wider than this are sparse.
 DENSE_DEGREES = 64
+LOCAL_SCALE = 0.5
+"""Standard deviation of the columns of local structure; the four have mean squared norm 1, which is
+that of one-hot degrees and of coordinates."""
 
 
 @dataclass(frozen=True)
@@ -36,28 +43,44 @@ class FeatureSpec:
     """How a graph's nodes become feature rows, fixed at fit time.
 
     Args:
-        kind: 'given' (a matrix, taken as it is), 'columns' (encoded one by one) or 'degree'
-            (one-hot).
+        kind: 'given' (a matrix, taken as it is), 'columns' (encoded one by one), 'degree'
+            (one-hot) or 'structure' (coordinates alone).
         num_features: F, the width of the matrix; for 'given' only.
         columns: the columns in their order; for 'columns' only.
         cap: degrees above this share one feature; for 'degree' only.
+        structure_dim: number of coordinates, the last columns of the features; 0 for none.
+        local: mean and standard deviation of each column of `local_structure`, which stand beside
+            one-hot degrees or coordinates; empty for none.
+        standard: mean and standard deviation of each column of the matrix where it is standardised,
+            with deviation 0 for constant columns; empty where it is taken as it is.
+        ignored: kind of the features that are left out, since all fitted nodes had the same; empty
+            for none.
+        scale: all features are multiplied by this.
+        coordinates: of the fitted nodes; None where there are none, or a spec was read without
+            them.
     """
 
     kind: FeatureKind
     num_features: int = 0
     columns: tuple[ColumnSpec, ...] = ()
     cap: int = 0
+    structure_dim: int = 0
+    local: tuple[tuple[float, float], ...] = ()
+    standard: tuple[tuple[float, float], ...] = ()
+    ignored: Literal["", "given", "columns"] = ""
+    scale: float = 1.0
+    coordinates: NodeCoordinates | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(FeatureKind):
             raise InputError(
                 f"Feature spec: kind must be one of {get_args(FeatureKind)}. Got {self.kind!r}."
             )
-        for field in ("num_features", "cap"):
-            value = getattr(self, field)
+        for name in ("num_features", "cap", "structure_dim"):
+            value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise InputError(
-                    f"Feature spec: {field} must be an integer of 0 or more. Got {value!r}."
+                    f"Feature spec: {name} must be an integer of 0 or more. Got {value!r}."
                 )
         if (self.kind == "given") != (self.num_features > 0):
             raise InputError(
@@ -70,6 +93,35 @@ class FeatureSpec:
             )
         if self.kind != "degree" and self.cap:
             raise InputError(f"Feature spec: kind '{self.kind}' does not go with cap={self.cap}.")
+        featureless = self.kind in ("degree", "structure")
+        if self.local and (not featureless or len(self.local) != len(LOCAL_NAMES)):
+            raise InputError(
+                f"Feature spec: kind '{self.kind}' does not go with local={self.local}."
+            )
+        if not all(math.isfinite(mean) and 0 <= std < math.inf for mean, std in self.local):
+            raise InputError(
+                "Feature spec: local must hold finite means and standard deviations of 0 or more."
+                f" Got {self.local}."
+            )
+        if self.standard and len(self.standard) != self.num_features:
+            raise InputError(
+                f"Feature spec: num_features={self.num_features} does not go with the moments of"
+                f" {len(self.standard)} columns."
+            )
+        allowed = ("", "given", "columns") if featureless else ("",)
+        if self.ignored not in allowed:
+            raise InputError(
+                f"Feature spec: kind '{self.kind}' does not go with ignored={self.ignored!r}."
+            )
+        if not isinstance(self.scale, float) or not 0 < self.scale < float("inf"):
+            raise InputError(f"Feature spec: scale must be a positive float. Got {self.scale!r}.")
+        if self.kind == "structure" and not self.structure_dim:
+            raise InputError("Feature spec: kind 'structure' does not go with structure_dim=0.")
+        if self.coordinates is not None and self.coordinates.dim != self.structure_dim:
+            raise InputError(
+                f"Feature spec: structure_dim={self.structure_dim} does not go with coordinates of"
+                f" width {self.coordinates.dim}."
+            )
         if len({c.name for c in self.columns}) != len(self.columns):
             raise InputError(
                 "Feature spec: columns must have different names. Got"
@@ -80,26 +132,41 @@ class FeatureSpec:
     def width(self) -> int:
         """W: the number of features of a node."""
         if self.kind == "degree":
-            return self.cap + 1
-        return self.num_features if self.kind == "given" else sum(c.width for c in self.columns)
+            return self.cap + 1 + len(self.local) + self.structure_dim
+        columns = sum(c.width for c in self.columns)
+        return self.num_features + columns + len(self.local) + self.structure_dim
 
     @property
     def names(self) -> list[str]:
         """A name for each feature."""
+        coordinates = [f"structure{i}" for i in range(self.structure_dim)]
         if self.kind == "given":
-            return [f"x{i}" for i in range(self.num_features)]
+            return [f"x{i}" for i in range(self.num_features)] + coordinates
+        local = list(LOCAL_NAMES) if self.local else []
         if self.kind == "degree":
-            return [f"degree={d}" for d in range(self.cap)] + [f"degree>={self.cap}"]
-        return [name for column in self.columns for name in column.names]
+            degrees = [f"degree={d}" for d in range(self.cap)]
+            return [*degrees, f"degree>={self.cap}", *local, *coordinates]
+        if self.kind == "structure":
+            return local + coordinates
+        return [name for column in self.columns for name in column.names] + coordinates
 
     def to_dict(self) -> dict[str, Any]:
-        """The spec as plain values that JSON can hold; `from_dict` reads it back."""
-        return {
+        """The spec without coordinates, as plain values that JSON can hold, for `from_dict`."""
+        values: dict[str, Any] = {
             "kind": self.kind,
             "num_features": self.num_features,
             "columns": [c.to_dict() for c in self.columns],
             "cap": self.cap,
         }
+        if self.structure_dim:
+            values["structure_dim"] = self.structure_dim
+        if self.local:
+            values["local"] = [list(pair) for pair in self.local]
+        if self.standard:
+            values["standard"] = [list(pair) for pair in self.standard]
+        if self.ignored:
+            values["ignored"] = self.ignored
+        return values if self.scale == 1.0 else {**values, "scale": self.scale}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> FeatureSpec:
@@ -108,7 +175,7 @@ class FeatureSpec:
         Raises:
             InputError: where a key or a value is not what `to_dict` writes.
         """
-        allowed = {f.name for f in fields(cls)}
+        allowed = {f.name for f in fields(cls)} - {"coordinates"}
         if not isinstance(values, Mapping) or not {"kind"} <= set(values) <= allowed:
             raise InputError(
                 f"Feature spec: it needs 'kind', and keys out of {sorted(allowed)}. Got {values!r}."
@@ -116,7 +183,18 @@ class FeatureSpec:
         columns = values.get("columns", ())
         if not isinstance(columns, list | tuple):
             raise InputError(f"Feature spec: columns must be a list. Got {columns!r}.")
-        return cls(**{**values, "columns": tuple(ColumnSpec.from_dict(c) for c in columns)})
+        specs = tuple(ColumnSpec.from_dict(c) for c in columns)
+        pairs = {name: _pairs(name, values.get(name, ())) for name in ("local", "standard")}
+        return cls(**{**values, "columns": specs, **pairs})
+
+
+def _pairs(name: str, values: Any) -> tuple[tuple[float, float], ...]:
+    """Pairs of numbers out of a file."""
+    try:
+        return tuple((float(mean), float(std)) for mean, std in values)
+    except (TypeError, ValueError) as error:
+        message = f"Feature spec: {name} must be a list of pairs of numbers. Got {values!r}."
+        raise InputError(message) from error
 
 
 def fit_features(graph: GraphData, *, degree_cap: int, standardize: bool = True) -> FeatureSpec:
@@ -152,86 +230,156 @@ def fit_features(graph: GraphData, *, degree_cap: int, standardize: bool = True)
     return FeatureSpec("degree", cap=min(degree_cap, int(graph.degree.max())))
 
 
-def encode_features(spec: FeatureSpec, graph: GraphData) -> GraphData:
+def encode_features(
+    spec: FeatureSpec, graph: GraphData, *, row_normalize: bool = False
+) -> GraphData:
     """The graph with `x` [N, W] encoded according to `spec`.
 
     `x` is dense, or sparse where it is wide and mostly 0.
 
+    Args:
+        spec: as `fit_features` made it.
+        graph: with features of the same kind.
+        row_normalize: divide each row by the sum of its absolute values; coordinates, the last
+            columns, are not part of it.
+
     Raises:
         InputError: where the graph's features are not of the kind, width or categories that the
-            spec was made from.
+            spec was made from, or the graph has none of the nodes that coordinates are known of.
     """
     _check_kind(spec, graph)
+    if spec.ignored:
+        graph = graph.without_features()
+    encoded = _encode_given(spec, graph)
+    if row_normalize and encoded.x is not None:
+        encoded = replace(encoded, x=row_normalized(encoded.x))
+    if spec.structure_dim:
+        if spec.coordinates is None:
+            raise InputError("This feature spec was read without the coordinates of its nodes.")
+        rows = spec.coordinates.rows_of(graph)
+        encoded = encoded.with_features(rows if encoded.x is None else beside(encoded.x, rows))
+    if spec.scale == 1.0 or encoded.x is None:
+        return encoded
+    return encoded.with_features(scaled(encoded.x, spec.scale))
+
+
+def fit_local(spec: FeatureSpec, graph: GraphData) -> FeatureSpec:
+    """A spec of degrees or coordinates with the local structure of the nodes beside them."""
+    columns = local_structure(graph).to(torch.float64)
+    spread = columns.std(0, unbiased=False)
+    pairs = zip(columns.mean(0).tolist(), spread.tolist(), strict=True)
+    return replace(spec, local=tuple((mean, std) for mean, std in pairs))
+
+
+def fit_standard(spec: FeatureSpec, graph: GraphData) -> FeatureSpec:
+    """A spec that standardises many columns of measurements; unchanged for other features."""
+    if graph.x is None or spec.num_features <= FEW or not has_measurements(graph.x):
+        return spec
+    return replace(spec, standard=moments(to_dense(graph.x)))
+
+
+def fit_scale(spec: FeatureSpec, graph: GraphData, *, row_normalize: bool = False) -> FeatureSpec:
+    """A spec whose scale gives the graph's rows a mean squared norm of 1; unchanged for zeros."""
+    x = encode_features(replace(spec, scale=1.0), graph, row_normalize=row_normalize).x
+    assert x is not None
+    values = (x.value if isinstance(x, SparseMatrix) else x).to(torch.float64)
+    square = float(values.square().sum()) / max(graph.num_nodes, 1)
+    scale = square**-0.5 if square > 0 else 1.0
+    return replace(spec, scale=min(max(scale, 1e-30), 1e30))
+
+
+def scaled(x: Tensor | SparseMatrix, factor: float) -> Tensor | SparseMatrix:
+    """`x` times a number."""
+    if isinstance(x, Tensor):
+        return x * factor
+    return SparseMatrix(x.crow, x.col, x.value * factor, x.shape)
+
+
+def without_coordinates(spec: FeatureSpec, graph: GraphData) -> GraphData:
+    """The graph without the columns of `x` that are coordinates; x is None for kind 'structure'.
+
+    Args:
+        spec: as `fit_features` made it.
+        graph: with features encoded according to `spec`.
+    """
+    if not spec.structure_dim or graph.x is None:
+        return graph
+    if spec.kind == "structure":
+        return graph.without_features()
+    width = spec.width - spec.structure_dim
+    if isinstance(graph.x, Tensor):
+        return replace(graph, x=graph.x[:, :width])
+    kept = graph.x.col < width
+    row, col, value = graph.x.row[kept], graph.x.col[kept], graph.x.value[kept]
+    return replace(graph, x=SparseMatrix.from_coo(row, col, value, (graph.num_nodes, width)))
+
+
+def beside(x: Tensor | SparseMatrix, rows: Tensor) -> Tensor | SparseMatrix:
+    """The matrix [x, rows] of features and coordinates, dense or sparse as `x` is."""
+    if isinstance(x, Tensor):
+        return torch.cat([x, rows], dim=1)
+    row, col = torch.nonzero(rows, as_tuple=True)
+    return SparseMatrix.from_coo(
+        torch.cat([x.row, row]),
+        torch.cat([x.col, col + x.shape[1]]),
+        torch.cat([x.value, rows[row, col]]),
+        (x.shape[0], x.shape[1] + rows.shape[1]),
+    )
+
+
+def _encode_given(spec: FeatureSpec, graph: GraphData) -> GraphData:
+    """The graph with encoded features, without coordinates; x is None where there are no others."""
+    width = spec.width - spec.structure_dim
     if spec.kind == "degree":
         row, col = torch.arange(graph.num_nodes), graph.degree.clamp(max=spec.cap)
         ones = torch.ones(graph.num_nodes, dtype=torch.float32)
-        one_hot = SparseMatrix.from_coo(row, col, ones, (graph.num_nodes, spec.width))
-        return graph.with_features(one_hot.to_dense() if spec.width <= DENSE_DEGREES else one_hot)
+        one_hot = SparseMatrix.from_coo(row, col, ones, (graph.num_nodes, spec.cap + 1))
+        x = one_hot.to_dense() if width <= DENSE_DEGREES else one_hot
+        return graph.with_features(beside(x, _local_columns(spec, graph)) if spec.local else x)
+    if spec.kind == "structure":
+        return graph.with_features(_local_columns(spec, graph)) if spec.local else graph
     if spec.kind == "columns":
         return graph.with_features(
             encode_columns(spec.columns, graph.columns or {}, node_ids=graph.node_ids)
         )
-    if graph.x is not None and graph.x.shape[1] != spec.width:
+    if graph.x is not None and graph.x.shape[1] != width:
         raise InputError(
             f"The features have {graph.x.shape[1]} columns, but the model was fitted on"
-            f" {spec.width}. Give the same features, in the same order."
+            f" {width}. Give the same features, in the same order."
         )
+    if spec.standard and graph.x is not None:
+        return graph.with_features(standardized(graph.x, spec.standard))
     return graph
+
+
+def _local_columns(spec: FeatureSpec, graph: GraphData) -> Tensor:
+    """The local structure, standardised by the fitted graphs, times LOCAL_SCALE, [N, 4]."""
+    mean, std = torch.tensor(spec.local, dtype=torch.float32).T
+    varies = std > 1e-6 * mean.abs()
+    columns = (local_structure(graph) - mean) / torch.where(varies, std, 1.0)
+    weighted: Tensor = columns * (LOCAL_SCALE * varies)
+    return weighted
 
 
 def _check_kind(spec: FeatureSpec, graph: GraphData) -> None:
     came: FeatureKind = "given" if graph.x is not None else "columns" if graph.columns else "degree"
-    if came == spec.kind:
+    expected = "degree" if spec.kind == "structure" else spec.kind
+    if came == (spec.ignored or expected):
         return
     words = {
         "given": "a feature matrix",
         "columns": "named feature columns",
         "degree": "no features",
     }
-    way_out = "Leave the features out" if spec.kind == "degree" else "Give the same features"
-    fitted = words[spec.kind] + (" (it uses node degrees)" if spec.kind == "degree" else "")
+    fitted_words = words | {
+        "degree": "no features (it uses node degrees)",
+        "structure": "no features (it uses coordinates computed from the edges)",
+    }
+    if spec.ignored:
+        fitted_words[spec.kind] = f"{words[spec.ignored]}, the same for every node"
+    featureless = spec.kind in ("degree", "structure") and not spec.ignored
+    way_out = "Leave the features out" if featureless else "Give the same features"
     raise InputError(
-        f"The model was fitted on graphs with {fitted}, but this graph has {words[came]}. "
-        f"{way_out}, or fit a new model on graphs like this one."
+        f"The model was fitted on graphs with {fitted_words[spec.kind]}, but this graph has"
+        f" {words[came]}. {way_out}, or fit a new model on graphs like this one."
     )
-
-
-def encode_columns(
-    specs: Sequence[ColumnSpec], columns: Mapping[str, Array], *, node_ids: Array | None = None
-) -> Tensor | SparseMatrix:
-    """The encoded columns as one matrix, float32 [N, W]; sparse where it is wide and mostly 0.
-
-    Args:
-        specs: how each column is encoded.
-        columns: values by name, each [N]; exactly the columns of `specs`, in any order.
-        node_ids: names of the nodes [N], for messages.
-
-    Raises:
-        InputError: where a column is missing or not known, or its values are not of the kind that
-            its spec was made from.
-    """
-    known = [spec.name for spec in specs]
-    missing, extra = (
-        [name for name in known if name not in columns],
-        sorted(set(columns) - set(known)),
-    )
-    if missing or extra:
-        raise InputError(
-            f"The feature columns differ from those the model was fitted on: missing {missing}, not"
-            f" known {extra}. Give exactly the columns {known}; read_graphs keeps others out with"
-            " label=[...]."
-        )
-    offset, rows, cols, values = 0, [], [], []
-    for spec in specs:
-        position, encoded = encode_column(spec, columns[spec.name], node_ids=node_ids)
-        numbers = encoded.astype(np.float32)
-        (nonzero,) = np.nonzero(numbers)
-        rows.append(nonzero)
-        cols.append(position[nonzero] + offset)
-        values.append(numbers[nonzero])
-        offset += spec.width
-    row, col, value = (torch.from_numpy(np.concatenate(part)) for part in (rows, cols, values))
-    shape = (len(columns[known[0]]), offset)
-    if offset > DENSE_COLUMNS and len(value) <= DENSE_ABOVE * shape[0] * shape[1]:
-        return SparseMatrix.from_coo(row, col, value, shape)
-    return torch.zeros(shape, dtype=torch.float32).index_put_((row, col), value)

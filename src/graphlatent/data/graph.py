@@ -111,6 +111,26 @@ class GraphData:
         """The same graph with encoded features."""
         return replace(self, x=x, columns=None)
 
+    def without_features(self) -> GraphData:
+        """The same graph without its feature matrix or its named columns."""
+        return replace(self, x=None, columns=None)
+
+    def has_equal_features(self) -> bool:
+        """Whether there are features and all nodes have the same."""
+        if self.columns:
+            return all(bool((column == column[0]).all()) for column in self.columns.values())
+        if self.x is None:
+            return False
+        if isinstance(self.x, Tensor):
+            return bool((self.x == self.x[0]).all())
+        # Sparse rows are equal where each column has no entry, or one in every row, of one value.
+        nonzero = self.x.value != 0
+        col, value = self.x.col[nonzero], self.x.value[nonzero]
+        count = torch.bincount(col, minlength=self.x.shape[1])
+        last = value.new_zeros(self.x.shape[1]).index_put((col,), value)
+        filled = (count == 0) | (count == self.num_nodes)
+        return bool(filled.all()) and bool((value == last[col]).all())
+
     def fingerprint(self) -> str:
         """A SHA-256 over structure, features and ids: equal for equal input, on any machine."""
         digest = hashlib.sha256()

@@ -3,6 +3,7 @@
 - `config.toml`: level, method, settings, and options with which the input was read
 - `versions.json`: versions, seed, device, fingerprint of the input
 - `features.json`: encoding of the features (columns, categories, widths), fixed at fit time
+- `coordinates.safetensors`: coordinates of the fitted nodes with their ids, where there are any
 - `state/last.safetensors`: weights, optimizer, generators and history, from which a run is resumed
 - `history.csv`: loss and terms per epoch
 - `model.safetensors`: trained weights and batch-norm statistics
@@ -35,6 +36,7 @@ from graphlatent.io.tensors import load_tensors, save_tensors
 
 FORMAT = 1
 CHECKED = ("config.toml", "features.json", "model.safetensors")
+COORDINATES = "coordinates.safetensors"
 # The files of an old run that a new one deletes, in this order.
 _REPLACED = (
     "manifest.json",
@@ -43,6 +45,7 @@ _REPLACED = (
     "history.csv",
     "model.safetensors",
     "config.toml",
+    COORDINATES,
     "state/last.safetensors",
 )
 
@@ -110,7 +113,12 @@ class RunFolder:
         return (self.path / "config.toml").is_file()
 
     def begin(
-        self, config: RunConfig, *, features: Mapping[str, Any], about: Mapping[str, Any]
+        self,
+        config: RunConfig,
+        *,
+        features: Mapping[str, Any],
+        about: Mapping[str, Any],
+        coordinates: Mapping[str, Tensor] | None = None,
     ) -> None:
         """Write the files that are known before training, after deleting those of an old run.
 
@@ -118,8 +126,12 @@ class RunFolder:
             config: level, method and settings.
             features: encoding of the features.
             about: versions and the fingerprint of the input.
+            coordinates: those of the fitted nodes as named tensors, or None.
         """
         self._clear()
+        if coordinates is not None:
+            # Before config.toml, whose presence marks a run that can be resumed.
+            save_tensors(self.path / COORDINATES, coordinates, json.dumps({"format": FORMAT}))
         write_config(self.path / "config.toml", replace(config, reading=self.reading))
         write_json(self.path / "features.json", features)
         write_json(self.path / "versions.json", about)
@@ -157,7 +169,9 @@ class RunFolder:
             model_state,
             json.dumps({"format": FORMAT, "version": __version__}),
         )
-        checksums = {name: _sha256(self.path / name) for name in CHECKED}
+        has_coordinates = (self.path / COORDINATES).is_file()
+        names = (*CHECKED, COORDINATES) if has_coordinates else CHECKED
+        checksums = {name: _sha256(self.path / name) for name in names}
         write_json(
             self.path / "manifest.json",
             {"format": FORMAT, "graphlatent": __version__, "sha256": checksums},
@@ -212,17 +226,23 @@ class RunFolder:
                 f" format {FORMAT}. Train again, or install that version."
             )
         checksums = manifest.get("sha256")
-        for name in CHECKED:
+        checksums = checksums if isinstance(checksums, dict) else {}
+        for name in (*CHECKED, COORDINATES) if COORDINATES in checksums else CHECKED:
             if not (self.path / name).is_file():
                 raise RunFolderError(
                     f"{self.path} lacks {name}. Copy the whole folder, or train again."
                 )
-            if not isinstance(checksums, dict) or _sha256(self.path / name) != checksums.get(name):
+            if _sha256(self.path / name) != checksums.get(name):
                 raise RunFolderError(
                     f"{self.path / name} is not as it was saved: its checksum differs. Copy it"
                     " again, or train again."
                 )
         return load_tensors(self.path / "model.safetensors")[0]
+
+    def read_coordinates(self) -> dict[str, Tensor] | None:
+        """The coordinates of the fitted nodes as named tensors, or None where there are none."""
+        path = self.path / COORDINATES
+        return load_tensors(path)[0] if path.is_file() else None
 
     def read_history(self) -> History:
         """The loss and its terms per epoch; of an incomplete run, from the latest snapshot."""

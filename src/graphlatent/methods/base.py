@@ -19,7 +19,10 @@ from torch import Tensor, nn
 from graphlatent.config import Level, Settings
 from graphlatent.data.batches import Batch, BatchSource, EdgeList, Structure
 from graphlatent.nn.encoders import GNNEncoder
-from graphlatent.ops.sparse import SparseMatrix
+from graphlatent.nn.head import GraphHead, NodeHead
+from graphlatent.nn.propagation import as_gcn_matrix
+from graphlatent.nn.readout import num_poolings, readout
+from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +107,7 @@ class Method(ABC, Generic[AnySettings]):
 
     name: ClassVar[str]
     """The method's name on the command line and in recipes."""
-    term_names: ClassVar[tuple[str, ...]]
+    term_names: tuple[str, ...]
     """The names of the terms that `step` returns, in order."""
     fixed_shapes: ClassVar[bool] = False
     """Whether `step` has shapes that do not depend on values, and no host synchronisation."""
@@ -134,6 +137,94 @@ class Method(ABC, Generic[AnySettings]):
             batch.x, batch.structure
         )
         return layers
+
+    def embed(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The embeddings of a batch: [N, D] of nodes or [B, D] of graphs.
+
+        Args:
+            model: in evaluation mode.
+            batch: whole graphs; the rows of one do not depend on the others.
+        """
+        layers, head = self.encode(model, batch), _head(model)
+        if self.level == "graph":
+            pooled = self._pooled(layers, batch)
+            return head.forward(pooled) if isinstance(head, GraphHead) else pooled
+        if isinstance(head, NodeHead):
+            return head.forward(batch.x, self.smoothing_matrix(model, batch), layers[-1])
+        if getattr(self.settings, "concat_input", False):
+            return torch.cat([layers[-1], to_dense(batch.x)], dim=1)
+        return layers[-1]
+
+    @torch.no_grad()
+    def fit_head(self, model: nn.Module, batch: Batch) -> None:
+        """Fit the model's head, where it has one, to the embeddings of the training set.
+
+        Called once after training, when batch-norm statistics have been measured; not for a model
+        that has neither a batch norm nor an attribute `head`.
+
+        Args:
+            model: in evaluation mode.
+            batch: the whole training set.
+        """
+        head = _head(model)
+        if head is None:
+            return
+        layers = self.encode(model, batch)
+        # Streams 0 to 2 of the seed are used in training.
+        generator = torch.Generator().manual_seed(self.settings.random_state * 4 + 3)
+        if isinstance(head, GraphHead):
+            head.fit(self._pooled(layers, batch), generator=generator)
+        else:
+            matrix = self.smoothing_matrix(model, batch)
+            head.fit(batch.x, matrix, layers[-1], generator=generator)
+
+    def smoothing_matrix(self, model: nn.Module, batch: Batch) -> SparseMatrix:
+        """The matrix D^-1/2 (A + I) D^-1/2 of a batch, [N, N], for the head of a node embedding."""
+        kind = getattr(model.encoder, "kind", None)
+        return as_gcn_matrix(batch.structure, kind=kind, dtype=batch.x.dtype)
+
+    def build_with_head(self, in_dim: int, *, generator: torch.Generator) -> nn.Module:
+        """The model that `build` returns, with a head `model.head` where the settings ask for one.
+
+        The head is not fitted yet (`fit_head`).
+        """
+        # Also where another default dtype is set, in which modules of torch are built.
+        model = self.build(in_dim, generator=generator).to(torch.float32)
+        settings = self.settings
+        kind, dim = getattr(settings, "embedding", ""), getattr(settings, "embedding_dim", None)
+        if kind in ("standard", "combined") and hasattr(model, "head"):
+            raise TypeError(f"embedding='{kind}' needs the name 'head' of the model of {self.name}")
+        if kind == "standard":
+            poolings = num_poolings(getattr(settings, "readout", "sum"))
+            width = poolings * sum(self._layer_widths(model, in_dim))
+            model.head = GraphHead(width, embedding_dim=dim)
+        elif kind == "combined":
+            model.head = NodeHead(
+                in_dim,
+                self._layer_widths(model, in_dim)[-1],
+                embedding_dim=dim,
+                feature_weight=getattr(settings, "feature_weight", 1.0),
+                encoder_weight=getattr(settings, "encoder_weight", 1.0),
+            )
+        return model
+
+    @torch.no_grad()
+    def _layer_widths(self, model: nn.Module, in_dim: int) -> list[int]:
+        """The widths of the encoder's layers, found by encoding a graph of two nodes."""
+        parameter, was_training = next(model.parameters()), model.training
+        device, dtype = parameter.device, parameter.dtype
+        edges = EdgeList(torch.tensor([[0, 1], [1, 0]]), None, 2)
+        structure = self.prepare(model, edges).to(device, dtype)
+        x = torch.zeros(2, in_dim, device=device, dtype=dtype)
+        graph_id = torch.zeros(2, dtype=torch.int64, device=device)
+        batch = Batch(x, structure, graph_id, 1, torch.arange(2, device=device))
+        widths = [layer.shape[1] for layer in self.encode(model.eval(), batch)]
+        model.train(was_training)
+        return widths
+
+    def _pooled(self, layers: list[Tensor], batch: Batch) -> Tensor:
+        pooling: str = getattr(self.settings, "readout", "sum")
+        return readout(layers, batch.graph_id, num_graphs=batch.num_graphs, pooling=pooling)
 
     def after_step(self, model: nn.Module) -> None:
         """Update the model after an optimizer step, such as a moving average of its weights."""
@@ -179,3 +270,8 @@ class Method(ABC, Generic[AnySettings]):
     def measure(self, model: nn.Module, batch: Batch) -> None:
         """Run all parts of the model whose batch-norm statistics are used after training."""
         self.encode(model, batch)
+
+
+def _head(model: nn.Module) -> GraphHead | NodeHead | None:
+    head = getattr(model, "head", None)
+    return head if isinstance(head, GraphHead | NodeHead) else None

@@ -81,7 +81,7 @@ class BGRL(Method[BGRLSettings]):
     """Bootstrapped graph latents."""
 
     name: ClassVar[str] = "bgrl"
-    term_names: ClassVar[tuple[str, ...]] = ("view_1", "view_2")
+    term_names: tuple[str, ...] = ("view_1", "view_2")
     fixed_shapes: ClassVar[bool] = True
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> BGRLModel:

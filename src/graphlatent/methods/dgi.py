@@ -53,7 +53,7 @@ class DGI(Method[DGISettings]):
     """Deep Graph Infomax; each graph of a batch has its own summary."""
 
     name: ClassVar[str] = "dgi"
-    term_names: ClassVar[tuple[str, ...]] = ("positive", "negative")
+    term_names: tuple[str, ...] = ("positive", "negative")
     fixed_shapes: ClassVar[bool] = True
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> DGIModel:

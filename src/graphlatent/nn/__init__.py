@@ -1,1 +1,1 @@
-"""Encoders, decoders, normalisation and readout."""
+"""Encoders, decoders, normalisation, readout and heads."""

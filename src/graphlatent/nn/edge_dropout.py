@@ -90,7 +90,8 @@ def drop_edges(structure: Structure, ratio: float, *, generator: torch.Generator
     """The structure without a random share of its edges, each direction drawn independently.
 
     Args:
-        structure: a `DroppableMatrix` for a built-in encoder, an `EdgeList` for a custom one.
+        structure: a `DroppableMatrix` for a built-in encoder, an `EdgeList` for a custom one. Of
+            another matrix, which must be that of GIN, the diagonal is kept.
         ratio: probability of dropping an edge.
         generator: on the structure's device.
     """
@@ -100,6 +101,8 @@ def drop_edges(structure: Structure, ratio: float, *, generator: torch.Generator
         kept = uniform >= ratio
         weight = None if weight is None else weight[kept]
         return EdgeList(edge_index[:, kept], weight, structure.num_nodes, undirected=False)
-    assert isinstance(structure, DroppableMatrix)
     uniform = torch.rand(structure.nnz, generator=generator, device=structure.device)
-    return structure.with_values(structure.values_of(uniform >= ratio))
+    if isinstance(structure, DroppableMatrix):
+        return structure.with_values(structure.values_of(uniform >= ratio))
+    kept = (uniform >= ratio) | (structure.row == structure.col)
+    return structure.with_values(structure.value * kept)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphlatent.data.batches import EdgeList
+from graphlatent.data.batches import EdgeList, Structure
 from graphlatent.errors import InputError
 from graphlatent.ops.sparse import Features, SparseMatrix, matmul
 
@@ -51,6 +51,38 @@ def gin_matrix(edges: EdgeList) -> SparseMatrix:
     row, col = torch.cat([target[~loop], node]), torch.cat([source[~loop], node])
     value = torch.cat([weight[~loop], diagonal])
     return SparseMatrix.from_coo(row, col, value, (size, size), symmetric=edges.undirected)
+
+
+def as_gcn_matrix(structure: Structure, *, kind: str | None, dtype: torch.dtype) -> SparseMatrix:
+    """The matrix of `gcn_matrix` from what any encoder propagates with, [N, N].
+
+    Negative weights, which `gcn_matrix` refuses, count with their absolute values in D.
+
+    Args:
+        structure: edges, or the matrix of a built-in encoder.
+        kind: kind of that encoder, 'gcn' or 'gin'.
+        dtype: of the result for edges; a matrix keeps its own.
+    """
+    if isinstance(structure, EdgeList):
+        return _gcn_from_gin(gin_matrix(structure)).to(dtype=dtype)
+    if kind not in ("gcn", "gin"):
+        raise TypeError(
+            "cannot tell what the encoder's matrix is: override Method.smoothing_matrix, which"
+            " returns D^-1/2 (A + I) D^-1/2"
+        )
+    return structure if kind == "gcn" else _gcn_from_gin(structure)
+
+
+def _gcn_from_gin(matrix: SparseMatrix) -> SparseMatrix:
+    """The matrix of a GCN layer from that of a GIN layer, A + I."""
+    row, value = matrix.row, matrix.value
+    # GIN adds a self-loop of weight 1 to every node, GCN to those without one.
+    looped = (row == matrix.col) & (value != 1)
+    value = torch.where(looped, value - 1, value)
+    degree = value.new_zeros(matrix.shape[0]).index_add(0, row, value.abs())
+    scale = torch.where(degree > 0, degree, 1.0).rsqrt()
+    value = scale[row] * value * scale[matrix.col]
+    return SparseMatrix(matrix.crow, matrix.col, value, matrix.shape, matrix.symmetric)
 
 
 def propagate(matrix: SparseMatrix, x: Features, weight: Tensor, bias: Tensor) -> Tensor:

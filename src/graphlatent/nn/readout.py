@@ -7,22 +7,68 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+ROOT = "root-sum+mean+max"
+_PREFIX = "root-"
+
 
 def readout(
     layers: Sequence[Tensor], graph_id: Tensor, *, num_graphs: int, pooling: str = "sum"
 ) -> Tensor:
-    """Each layer's rows [N, H] pooled per graph and the layers concatenated, [B, layers * H].
+    """Each layer's rows [N, H] pooled per graph and the layers concatenated, [B, layers * P * H].
+
+    The P poolings of a layer are side by side, layer after layer. A graph without nodes has zeros.
 
     Args:
         layers: outputs of the encoder's layers.
         graph_id: graph of each row, int64 [N].
         num_graphs: B.
-        pooling: 'sum' (the paper's) or 'mean'.
+        pooling: 'sum' (the paper's), 'mean', 'max', or several, such as 'sum+max'; with the prefix
+            'root-', each entry z becomes sign(z) sqrt(|z|); 'root' is 'root-sum+mean+max'.
     """
     exact = torch.promote_types(layers[0].dtype, torch.float32)
-    start = layers[0].new_zeros(num_graphs, layers[0].shape[1], dtype=exact)
-    pooled = torch.cat([start.index_add(0, graph_id, rows.to(exact)) for rows in layers], dim=1)
-    if pooling == "sum":
-        return pooled
-    size = start.new_zeros(num_graphs).index_add(0, graph_id, start.new_ones(graph_id.numel()))
-    return pooled / size.clamp(min=1)[:, None]
+    names, root = _parsed(pooling)
+    pooled = torch.cat(
+        [
+            _POOLINGS[name](rows.to(exact), graph_id, num_graphs)
+            for rows in layers
+            for name in names
+        ],
+        dim=1,
+    )
+    return _signed_root(pooled) if root else pooled
+
+
+def num_poolings(pooling: str) -> int:
+    """The number of poolings that `readout` puts side by side for each layer."""
+    return len(_parsed(pooling)[0])
+
+
+def _parsed(pooling: str) -> tuple[tuple[str, ...], bool]:
+    """The poolings, and whether roots are taken."""
+    full = ROOT if pooling == "root" else pooling
+    return tuple(full.removeprefix(_PREFIX).split("+")), full.startswith(_PREFIX)
+
+
+def _signed_root(z: Tensor) -> Tensor:
+    """sign(z) sqrt(|z|), with gradient 0 at 0."""
+    zero = z == 0
+    size = torch.where(zero, torch.ones_like(z), z.abs())
+    return torch.where(zero, torch.zeros_like(z), z.sign() * size.sqrt())
+
+
+def _sum(rows: Tensor, graph_id: Tensor, num_graphs: int) -> Tensor:
+    return rows.new_zeros(num_graphs, rows.shape[1]).index_add(0, graph_id, rows)
+
+
+def _mean(rows: Tensor, graph_id: Tensor, num_graphs: int) -> Tensor:
+    size = _sum(rows.new_ones(graph_id.numel(), 1), graph_id, num_graphs)
+    return _sum(rows, graph_id, num_graphs) / size.clamp(min=1)
+
+
+def _max(rows: Tensor, graph_id: Tensor, num_graphs: int) -> Tensor:
+    zeros = rows.new_zeros(num_graphs, rows.shape[1])
+    index = graph_id[:, None].expand_as(rows)
+    return zeros.scatter_reduce(0, index, rows, "amax", include_self=False)
+
+
+_POOLINGS = {"sum": _sum, "mean": _mean, "max": _max}

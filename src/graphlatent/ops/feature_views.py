@@ -10,22 +10,22 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from graphlatent.ops.sparse import SparseMatrix, matmul, to_dense
+from graphlatent.ops.sparse import Features, SparseMatrix, matmul, to_dense
 
 
 @dataclass(frozen=True, eq=False)
 class PatchedRows:
-    """Sparse features with some rows replaced by dense ones.
+    """Sparse features with some rows replaced.
 
     Args:
         base: the unchanged features [N, F].
         index: the replaced rows, int64 [R].
-        values: their new values, [R, F].
+        values: their new values, [R, F], or [1, F] where all have the same.
     """
 
     base: SparseMatrix
     index: Tensor
-    values: Tensor
+    values: Tensor | SparseMatrix
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -34,11 +34,13 @@ class PatchedRows:
 
     def matmul(self, dense: Tensor) -> Tensor:
         """`self @ dense`, [N, H]: two products, one with the base and one with the new rows."""
-        return self.base.matmul(dense).index_copy(0, self.index, self.values @ dense)
+        new = _for_each_row(matmul(self.values, dense), self.index)
+        return self.base.matmul(dense).index_copy(0, self.index, new)
 
     def to_dense(self) -> Tensor:
         """The dense matrix, [N, F]."""
-        return self.base.to_dense().index_copy(0, self.index, self.values)
+        new = _for_each_row(to_dense(self.values), self.index)
+        return self.base.to_dense().index_copy(0, self.index, new)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,7 @@ class MaskedColumns:
         keep: 1 for a kept column, 0 for a masked one, float [F].
     """
 
-    base: Tensor | SparseMatrix
+    base: Features
     keep: Tensor
 
     @property
@@ -93,11 +95,18 @@ class MaskedColumns:
         return to_dense(self.base) * self.keep
 
 
-def replace_rows(x: Tensor | SparseMatrix, index: Tensor, values: Tensor) -> Tensor | PatchedRows:
-    """`x` with the rows `index` [R] replaced by `values` [R, F].
+def replace_rows(
+    x: Tensor | SparseMatrix, index: Tensor, values: Tensor | SparseMatrix
+) -> Tensor | PatchedRows:
+    """`x` with the rows `index` [R] replaced by `values` [R, F] or [1, F].
 
     Of sparse features, all other rows stay sparse.
     """
     if isinstance(x, Tensor):
-        return x.index_copy(0, index, values)
+        return x.index_copy(0, index, _for_each_row(to_dense(values), index))
     return PatchedRows(x, index, values)
+
+
+def _for_each_row(rows: Tensor, index: Tensor) -> Tensor:
+    """One row for each of the R indices, [R, H], from as many or from one for all."""
+    return rows.expand(index.numel(), rows.shape[1])

@@ -10,12 +10,10 @@ Legend: M rows, D columns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.svm import SVC
 
 from graphlatent.data.splits import Split
 from graphlatent.probes.design import (
@@ -25,11 +23,17 @@ from graphlatent.probes.design import (
     checked_matrix,
     unit_rows,
 )
+from graphlatent.probes.kernel_svm import (
+    SVM_C,
+    fit_predict,
+    in_threads,
+    inner_scores,
+    rbf_kernels,
+)
 from graphlatent.probes.protocol import SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice
 
-RBF_C = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
-"""The grid of the released scripts."""
+RBF_C = SVM_C
 
 
 def rbf_predictions(
@@ -68,62 +72,20 @@ def rbf_predictions(
                 if each != "standard"
                 else _squared_distances(_standardized(matrices[name], part.train))
             )
-            scores = _inner_scores(distances, part, folds, grid)
+            scores = inner_scores(distances, part, folds, grid, rbf_kernels)
             k = int(np.argmax(scores))
             if best is None or scores[k] > best[0].val_score:
                 settings = {"preprocessing": each, "C": grid[k]}
                 best = Choice(name, settings, float(scores[k])), distances
         assert best is not None
         choice, distances = best
-        kernel, test_kernel = _kernels(distances, part.train, part.test)
-        predicted = _fit_predict(
+        kernel, test_kernel = rbf_kernels(distances, part.train, part.test)
+        predicted = fit_predict(
             kernel, part.train_labels, test_kernel, C=float(choice.settings["C"])
         )
         return SplitPrediction(choice, predicted)
 
-    # libsvm releases Python's global lock
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        return tuple(pool.map(predict, names, parts, inner))
-
-
-def _inner_scores(
-    distances: Array, part: VisibleSplit, folds: Sequence[Split], grid: Sequence[float]
-) -> list[float]:
-    """Mean accuracy over the inner folds for every C."""
-    scores = np.zeros((len(folds), len(grid)))
-    for i, fold in enumerate(folds):
-        rest = np.sort(np.concatenate([fold.train, fold.val]))
-        kernel, test_kernel = _kernels(distances, part.train[rest], part.train[fold.test])
-        for k, value in enumerate(grid):
-            predicted = _fit_predict(kernel, part.train_labels[rest], test_kernel, C=value)
-            scores[i, k] = np.mean(predicted == part.train_labels[fold.test])
-    means: list[float] = scores.mean(0).tolist()
-    return means
-
-
-def _kernels(distances: Array, train: Array, test: Array) -> tuple[Array, Array]:
-    """The kernel matrices [train, train] and [test, train]."""
-    within = distances[np.ix_(train, train)]
-    gamma = _gamma(within)
-    return np.exp(-gamma * within), np.exp(-gamma * distances[np.ix_(test, train)])
-
-
-def _gamma(within: Array) -> float:
-    """1 / (sum of the columns' variances over the training rows), from their squared distances.
-
-    The mean of |x - x'|^2 over all pairs is twice that sum. Differs from scikit-learn's 'scale'
-    where columns have different means, which 'scale' counts as variance.
-    """
-    mean = float(within.mean())
-    return 2.0 / mean if mean > 0 else 1.0
-
-
-def _fit_predict(kernel: Array, labels: Array, test_kernel: Array, *, C: float) -> Array:
-    if len(np.unique(labels)) == 1:
-        return np.repeat(labels[:1], len(test_kernel))
-    model = SVC(C=C, kernel="precomputed", cache_size=500).fit(kernel, labels)
-    predicted: Array = model.predict(test_kernel)
-    return predicted
+    return in_threads(predict, names, parts, inner)
 
 
 def _scaled(matrix: FeatureMatrix, preprocessing: Preprocessing) -> FeatureMatrix:

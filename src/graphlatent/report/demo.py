@@ -78,8 +78,15 @@ def run_demo(
         f"nodes: a graph of {made.graph.num_nodes:,} nodes in {len(np.unique(made.labels))}"
         f" communities, noise sigma {made.sigma:g}"
     )
+    # Theorem 1, which says how close the prediction is to the latent features, is about the
+    # paper's objective.
     nodes = NodeLaGraph(
-        hidden_dim=128, epochs=200, alpha=theory_alpha(made), random_state=seed, progress=progress
+        preset="paper",
+        hidden_dim=128,
+        epochs=200,
+        alpha=theory_alpha(made),
+        random_state=seed,
+        progress=progress,
     )
     splits = random_splits(made.graph.num_nodes, num_splits=10, seed=seed, stratify=made.labels)
     node_results = _results(nodes, made.graph, made.labels, splits, out / "node")
@@ -92,6 +99,7 @@ def run_demo(
         f" topologies, noise sigma {several.sigma:g}"
     )
     graphs = GraphLaGraph(
+        preset="paper",
         hidden_dim=32,
         epochs=100,
         lr=1e-3,

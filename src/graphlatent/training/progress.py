@@ -11,6 +11,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+from rich.table import Column
 
 from graphlatent.config import Settings
 from graphlatent.training.loop import Hooks, Progress
@@ -33,16 +34,23 @@ def training_bar(
     if not settings.progress or not sys.stderr.isatty():
         yield hooks
         return
-    text = (TextColumn("{task.description}"), TextColumn("{task.fields[terms]}"))
-    columns = (text[0], BarColumn(), MofNCompleteColumn(), text[1], TimeRemainingColumn())
+    # Many terms are wrapped, so that the numbers beside them are never cut off.
+    terms = TextColumn("{task.fields[terms]}", table_column=Column(no_wrap=False))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        terms,
+        TimeRemainingColumn(),
+    )
     bar = RichProgress(*columns, console=Console(stderr=True), transient=False)
     task = bar.add_task("training", total=settings.epochs, terms="")
     start, wrapped = time.monotonic(), hooks.on_epoch
 
     def on_epoch(progress: Progress) -> None:
-        terms = "  ".join(f"{name} {value:.4g}" for name, value in progress.terms.items())
-        terms = f"loss {progress.loss:.4g}  {terms}"
-        bar.update(task, completed=progress.epoch, terms=terms)
+        values = "  ".join(f"{name} {value:.4g}" for name, value in progress.terms.items())
+        shown = f"loss {progress.loss:.4g}  {values}"
+        bar.update(task, completed=progress.epoch, terms=shown)
         if not bar.live.is_started and time.monotonic() - start > after_seconds:
             bar.start()
         wrapped(progress)

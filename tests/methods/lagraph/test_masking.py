@@ -13,7 +13,7 @@ import reference
 from cases import as_sparse, double_batch, double_model, generator, make_settings, random_graph
 from graphlatent.methods.lagraph.masking import draw_mask, num_masked
 from graphlatent.ops.feature_views import PatchedRows
-from graphlatent.ops.sparse import to_dense
+from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 
 def batch_of(sizes, **kwargs):
@@ -84,6 +84,60 @@ def test_masked_features_can_be_zeros():
         generator=generator(0),
     )
     assert mask.values.abs().sum() == 0
+
+
+class TestSwap:
+    """Features of masked nodes are those of another node."""
+
+    # The first column tells the rows apart.
+    X = torch.arange(10.0, dtype=torch.float64)[:, None] * torch.ones(1, 4, dtype=torch.float64)
+
+    def sources(self, batch, *, limit=None):
+        """How often each row was taken in 400 masks."""
+        gen, chosen = generator(0), make_settings("node", mask_ratio=0.5, mask_value="swap")
+        values = [
+            to_dense(draw_mask(batch, chosen, generator=gen, limit=limit).values)
+            for _ in range(400)
+        ]
+        rows = torch.cat(values)
+        # Whole rows are taken.
+        assert torch.equal(rows, rows[:, :1].expand_as(rows))
+        return torch.bincount(rows[:, 0].long(), minlength=10).tolist()
+
+    def test_every_row_is_taken_equally_often(self):
+        counts = self.sources(dataclasses.replace(batch_of([10]), x=self.X))
+        # The expectation is 200; five standard deviations are 67.
+        assert min(counts) > 130 and max(counts) < 270
+
+    def test_sparse_rows_stay_sparse(self):
+        graph = as_sparse(dataclasses.replace(random_graph([10]), x=self.X))
+        batch = double_batch(graph, double_model(make_settings("node"), 4))
+        chosen = make_settings("node", mask_ratio=0.5, mask_value="swap")
+        mask = draw_mask(batch, chosen, generator=generator(0))
+        assert isinstance(mask.values, SparseMatrix)
+        assert mask.values.shape == (5, 4)
+
+    def test_rows_that_do_not_count_are_not_taken(self):
+        counts = torch.arange(10) % 3 > 0
+        batch = dataclasses.replace(batch_of([10]), x=self.X, counts=counts)
+        taken = self.sources(batch)
+        assert [taken[i] > 0 for i in range(10)] == counts.tolist()
+
+    def test_padding_is_not_taken(self):
+        batch = dataclasses.replace(batch_of([10]), x=self.X)
+        taken = self.sources(batch, limit=torch.tensor(7))
+        assert [count > 0 for count in taken] == [i < 7 for i in range(10)]
+
+
+@pytest.mark.parametrize("value", ["zeros", "token"])
+def test_one_row_stands_for_all(value):
+    token = torch.arange(4.0, dtype=torch.float64)
+    chosen = make_settings("node", mask_ratio=0.5, mask_value=value)
+    batch = batch_of([6])
+    mask = draw_mask(batch, chosen, generator=generator(0), token=token)
+    assert mask.values.shape == (1, 4)
+    expected = token if value == "token" else torch.zeros(4, dtype=torch.float64)
+    assert torch.equal(mask.features(batch)[mask.rows], expected.expand(3, 4))
 
 
 def test_every_node_is_masked_equally_often():

@@ -88,6 +88,68 @@ def test_loss_and_gradient_equal_those_without_padding(
             torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-9 * scale)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 8), min_size=1, max_size=7),
+    kind=st.sampled_from(["gcn", "gin"]),
+    depth=st.integers(1, 3),
+    decoder_layers=st.integers(1, 2),
+    mask_value=st.sampled_from(["token", "zeros", "noise", "swap"]),
+    alpha=st.sampled_from([0.0, 0.4]),
+    variance_weight=st.sampled_from([0.0, 1.0]),
+    momentum=st.sampled_from([None, 0.9]),
+    ratio=st.floats(0.01, 1.0),
+    seed=st.integers(0, 9999),
+)
+def test_the_cosine_objective_equals_that_without_padding(
+    sizes, kind, depth, decoder_layers, mask_value, alpha, variance_weight, momentum, ratio, seed
+):
+    values = {
+        "encoder": kind,
+        "num_layers": depth,
+        "decoder_layers": decoder_layers,
+        "mask_value": mask_value,
+        "alpha": alpha,
+        "variance_weight": variance_weight,
+        "momentum": momentum,
+    }
+    chosen = make_settings("graph", preset="plus", mask_ratio=ratio, **values)
+    model, padded, plain = sources(sizes, chosen, seed=seed)
+    engine = choose_engine(model, chosen)
+    general = choose_engine(model, dataclasses.replace(chosen, engine="general"))
+    parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    for index in padded.plan(generator(seed)):
+        batch = padded.take(index)
+        cache, rows = batch.cache, int(batch.cache.padding.rows)
+        mask = draw_mask(
+            batch,
+            chosen,
+            generator=generator(seed),
+            slots=cache.mask_slots,
+            token=model.token,
+            limit=cache.limit,
+        )
+        valid = mask.rows < rows
+        assert int(valid.sum()) == int(cache.padding.masked)
+        new = mask.values if mask.values.shape[0] == 1 else mask.values[valid]
+        small = plain.take(index[index < padded.num_graphs])
+        ours = combine(compute_terms(model, batch, mask, chosen, engine, cache))
+        alone = MaskedView(mask.rows[valid], new)
+        exact = combine(compute_terms(model, small, alone, chosen, general, EMPTY_CACHE))
+        assert list(ours.values) == list(exact.values)
+        for name, value in exact.values.items():
+            torch.testing.assert_close(ours.values[name], value, rtol=1e-8, atol=1e-9, msg=name)
+        found, wanted = (
+            torch.autograd.grad(each.total, list(parameters.values()), allow_unused=True)
+            for each in (ours, exact)
+        )
+        scale = max(float(g.abs().max()) for g in wanted if g is not None)
+        for name, a, b in zip(parameters, found, wanted, strict=True):
+            assert (a is None) == (b is None), name
+            if b is not None:
+                torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-8 * max(scale, 1.0), msg=name)
+
+
 def test_a_plan_has_every_graph_once_and_few_shapes():
     chosen = make_settings("graph")
     _, padded, _ = sources([3, 5, 2, 8, 1, 4, 6], chosen, batch_size=3)

@@ -21,8 +21,18 @@ from graphlatent.probes.results import ProbeResult
 
 CHOSEN, AT_BUDGET, UNTRAINED = "linear/validation", "linear/fixed", "linear/untrained"
 CHOSEN_RBF, CHOSEN_PAPER_PROBE = "rbf/validation", "paper-probe/validation"
+CHOSEN_SVM = "svm/validation"
+"""The better of the linear and the RBF SVM in inner folds; likewise "svm/fixed"."""
+VALIDATION, FIXED, START = "validation", "fixed", "untrained"
+"""Second parts of the names of results."""
+EITHER_SVM = "linear or RBF chosen in inner folds"
+"""The end of the labels of such results."""
+SVM_BLOCK = "Linear or RBF SVM, chosen in inner folds"
+"""The block of tables that shows them; its lines are those of the short form."""
 PUBLISHED = "published"
 """In place of a result: the number that a paper prints."""
+BEST_OF = "best/"
+"""Start of what stands in place of a result: the highest number published, "best/any"."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +76,16 @@ class TableRow:
         label: in words.
         row: name of a registered row, such as "paper".
         result: which of its results, such as "linear/validation"; `PUBLISHED` for the number that
-            is printed for the row.
+            is printed for the row, `BEST_OF` and a key of [best] for the highest of any method.
         headline: whether the short form of a table has it.
+        block: title of its block at graph level; "" for the one of its probe.
     """
 
     label: str
     row: str
     result: str
     headline: bool = False
+    block: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,6 +112,8 @@ class Row(ABC):
     """As tables call it."""
     seeded: bool = True
     """Whether the training seed matters. If not, only seed 0 is measured where splits are fixed."""
+    levels: tuple[Level, ...] = ("node", "graph")
+    """Where it can be measured."""
 
     @abstractmethod
     def plan(self, recipe: Recipe) -> RowPlan:
@@ -116,6 +130,18 @@ class Row(ABC):
     def differences(self, level: Level) -> Sequence[RowDifference]:
         """The lines of differences below main tables that are about the row."""
         return []
+
+
+def svm_lines(row: Row, label: str = "") -> list[TableRow]:
+    """The lines of a row of graphs: linear SVM, RBF SVM, and the better of both in inner folds.
+
+    `label` stands for the row in the last line; by default its own.
+    """
+    return [
+        TableRow(row.label, row.name, CHOSEN),
+        TableRow(row.label, row.name, CHOSEN_RBF),
+        TableRow(f"{label or row.label}, {EITHER_SVM}", row.name, CHOSEN_SVM, headline=True),
+    ]
 
 
 _ROWS: dict[str, Row] = {}

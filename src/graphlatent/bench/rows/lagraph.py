@@ -1,4 +1,4 @@
-"""Rows of LaGraph: as in the paper, as in the released scripts, tuned, and with our defaults."""
+"""Rows of LaGraph: as in the paper, as in the released scripts, and tuned."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ from graphlatent.bench.rows.base import (
     CHOSEN,
     CHOSEN_PAPER_PROBE,
     CHOSEN_RBF,
-    UNTRAINED,
+    CHOSEN_SVM,
+    VALIDATION,
     Row,
     RowDifference,
     RowOutcome,
     RowPlan,
     TableRow,
     register,
+    svm_lines,
 )
-from graphlatent.bench.rows.trained import (
-    measure_trained,
-    own_representation,
-    representations,
-    trained_candidates,
-)
+from graphlatent.bench.rows.trained import own_representation, representations
 from graphlatent.bench.rows.untrained import PROPAGATED, RANDOM, RAW
+from graphlatent.bench.rows.weisfeiler_lehman import WEISFEILER_LEHMAN
 from graphlatent.bench.training import TrainingSpec
 from graphlatent.config import Level
 from graphlatent.probes.linear import best_on_validation
@@ -41,8 +39,14 @@ GRID: Mapping[str, tuple[float, ...]] = {
     "epochs": (5, 20, 50),
 }
 """What the tuned row chooses from, besides no training at all."""
-EARLY_EPOCHS = (3, 10, 50)
-"""Where validation may stop with our defaults, besides the last epoch."""
+
+
+KERNEL_BASELINES: Mapping[str, Row] = {
+    "random-initialised": RANDOM,
+    "raw": RAW,
+    "Weisfeiler-Lehman": WEISFEILER_LEHMAN,
+}
+"""Rows of graphs without training that have both SVMs, by short name."""
 
 
 class PaperRow(Row):
@@ -85,17 +89,18 @@ class PaperRow(Row):
         results = {CHOSEN: cell.chosen(candidates), AT_BUDGET: cell.fixed(own)}
         if not recipe.is_ablation:
             if cell.level == "graph":
-                results[CHOSEN_RBF] = cell.chosen_rbf(candidates)
+                results |= cell.rbf_results(candidates, name=VALIDATION)
             else:
                 appended = [cell.trained(spec, e, CONCAT) for e in evaluation.epochs]
                 results[CHOSEN_PAPER_PROBE] = cell.chosen_paper_probe(appended)
         return RowOutcome(results, cell.training_facts(spec))
 
     def table_rows(self, level: Level) -> Sequence[TableRow]:
-        """Chosen on validation and at fixed epochs; by the paper's own probe or the RBF SVM."""
-        first = TableRow(self.label, self.name, CHOSEN, headline=True)
-        rbf = TableRow(self.label, self.name, CHOSEN_RBF)
-        return [first, self.fixed, self.own_probe if level == "node" else rbf]
+        """Chosen on validation and at fixed epochs; by the paper's own probe or both SVMs."""
+        if level == "node":
+            return [*super().table_rows(level), self.fixed, self.own_probe]
+        linear, *others = svm_lines(self, self.short)
+        return [linear, self.fixed, *others]
 
     def differences(self, level: Level) -> Sequence[RowDifference]:
         """The gain from training over rows without training, for each probe."""
@@ -106,10 +111,17 @@ class PaperRow(Row):
             for short, row in untrained.items()
         ]
         if level == "graph":
-            return gains + [
-                self._gain(f"RBF SVM: {self.short} minus {short}", CHOSEN_RBF, untrained[short])
-                for short in ("random-initialised", "raw")
-            ]
+            return (
+                gains
+                + [
+                    self._gain(f"RBF SVM: {self.short} minus {short}", CHOSEN_RBF, untrained[short])
+                    for short in ("random-initialised", "raw")
+                ]
+                + [
+                    self._gain(f"linear or RBF SVM: {self.short} minus {short}", CHOSEN_SVM, row)
+                    for short, row in KERNEL_BASELINES.items()
+                ]
+            )
         appended = "fixed epochs minus random-initialised, features appended to both"
         probed = (
             f"{self.short} minus random-initialised, the paper's own probe, features appended to"
@@ -264,50 +276,6 @@ class TunedRow(Row):
         return [int(e) for e in GRID["epochs"] if e <= spec.resolved["epochs"]]
 
 
-class DefaultsRow(Row):
-    """The package's own defaults."""
-
-    name, label = "defaults", "LaGraph with our defaults, chosen on validation"
-    fixed = TableRow("LaGraph with our defaults, fixed epochs", "defaults", AT_BUDGET)
-    start = TableRow("the encoder of our defaults, random-initialised", "defaults", UNTRAINED)
-
-    def plan(self, recipe: Recipe) -> RowPlan:
-        """The defaults as they are."""
-        spec = TrainingSpec(recipe.default_settings(), recipe.level)
-        probes: dict[str, Any] = {"linear": linear_grid(recipe.level)}
-        if recipe.level == "graph":
-            probes["rbf"] = rbf_grid()
-        candidates = {
-            "epochs": self._epochs(spec),
-            "representations": list(representations(recipe.level)),
-        }
-        return RowPlan(probes, method=spec.method, settings=spec.resolved, candidates=candidates)
-
-    def measure(self, cell: CellContext) -> RowOutcome:
-        """Chosen on validation, at the last epoch, and before training."""
-        spec = TrainingSpec(cell.recipe.default_settings(), cell.level)
-        epochs = self._epochs(spec)
-        results = measure_trained(cell, spec, epochs=epochs, budget=epochs[-1])
-        if cell.level == "graph":
-            results[CHOSEN_RBF] = cell.chosen_rbf(trained_candidates(cell, spec, epochs))
-        return RowOutcome(results, cell.training_facts(spec))
-
-    def table_rows(self, level: Level) -> Sequence[TableRow]:
-        """Chosen on validation, at the last epoch, before training; of graphs the RBF SVM too."""
-        rows = [TableRow(self.label, self.name, CHOSEN), self.fixed, self.start]
-        return rows + ([TableRow(self.label, self.name, CHOSEN_RBF)] if level == "graph" else [])
-
-    def differences(self, level: Level) -> Sequence[RowDifference]:
-        """The gain from training."""
-        label = "LaGraph with our defaults, fixed epochs, minus its random-initialised encoder"
-        return [RowDifference(label, self.fixed, self.start)]
-
-    @staticmethod
-    def _epochs(spec: TrainingSpec) -> list[int]:
-        last = spec.resolved["epochs"]
-        return [*(e for e in EARLY_EPOCHS if e < last), last]
-
-
 PAPER = PaperRow()
-for _row in (PAPER, ReleasedRow(), TunedRow(), DefaultsRow()):
+for _row in (PAPER, ReleasedRow(), TunedRow()):
     register(_row)

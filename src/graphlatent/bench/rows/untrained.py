@@ -14,12 +14,14 @@ from graphlatent.bench.rows.base import (
     AT_BUDGET,
     CHOSEN,
     CHOSEN_PAPER_PROBE,
-    CHOSEN_RBF,
+    SVM_BLOCK,
+    VALIDATION,
     Row,
     RowOutcome,
     RowPlan,
     TableRow,
     register,
+    svm_lines,
 )
 from graphlatent.bench.rows.trained import own_representation, representations
 from graphlatent.bench.training import TrainingSpec
@@ -36,6 +38,13 @@ TRAINING_ONLY = (
     "warmup_ratio",
     "patience",
     "alpha",
+    "reconstruction_weight",
+    "masked_weight",
+    "latent_weight",
+    "variance_weight",
+    "momentum",
+    "edge_drop",
+    "feature_drop",
     "invariance_on",
     "mask_ratio",
     "mask_value",
@@ -72,13 +81,12 @@ class RawRow(Row):
                 cell.probes.zeros(), selection="Nothing is chosen, and no label is ever given."
             )
         if cell.level == "graph":
-            results[CHOSEN_RBF] = cell.chosen_rbf([candidate])
+            results |= cell.rbf_results([candidate], name=VALIDATION)
         return RowOutcome(results)
 
     def table_rows(self, level: Level) -> Sequence[TableRow]:
-        """The linear probe, and at graph level the RBF SVM."""
-        rows = [TableRow(self.label, self.name, CHOSEN, headline=True)]
-        return rows + ([TableRow(self.label, self.name, CHOSEN_RBF)] if level == "graph" else [])
+        """The linear probe; at graph level also the RBF SVM, and the better of both."""
+        return svm_lines(self) if level == "graph" else super().table_rows(level)
 
 
 class PropagatedRow(Row):
@@ -98,6 +106,16 @@ class PropagatedRow(Row):
             Candidate("X, AX, A^2 X", self.name, partial(make, concat=True)),
         ]
         return RowOutcome({CHOSEN: cell.chosen(candidates)})
+
+    def table_rows(self, level: Level) -> Sequence[TableRow]:
+        """The linear probe; of graphs the linear SVM alone, shown beside those that may choose."""
+        if level == "node":
+            return super().table_rows(level)
+        alone = f"{self.label}, linear SVM alone"
+        return [
+            TableRow(self.label, self.name, CHOSEN),
+            TableRow(alone, self.name, CHOSEN, headline=True, block=SVM_BLOCK),
+        ]
 
 
 class RandomRow(Row):
@@ -131,7 +149,7 @@ class RandomRow(Row):
         own = cell.trained(spec, 0, own_representation(spec))
         results = {CHOSEN: cell.chosen(candidates), AT_BUDGET: cell.fixed(own)}
         if cell.level == "graph":
-            results[CHOSEN_RBF] = cell.chosen_rbf(candidates)
+            results |= cell.rbf_results(candidates, name=VALIDATION)
         else:
             appended = cell.trained(spec, 0, CONCAT)
             results[CHOSEN_PAPER_PROBE] = cell.chosen_paper_probe([appended])
@@ -139,9 +157,7 @@ class RandomRow(Row):
 
     def table_rows(self, level: Level) -> Sequence[TableRow]:
         """Chosen on validation; of nodes also as the paper's embedding is probed."""
-        first = TableRow(self.label, self.name, CHOSEN, headline=True)
-        second = TableRow(self.label, self.name, CHOSEN_RBF)
-        return [first, self.appended if level == "node" else second]
+        return svm_lines(self) if level == "graph" else [*super().table_rows(level), self.appended]
 
 
 RAW, PROPAGATED, RANDOM = register(RawRow()), register(PropagatedRow()), RandomRow()

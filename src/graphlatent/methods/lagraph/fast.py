@@ -30,7 +30,7 @@ from graphlatent.methods.lagraph.model import LaGraphModel
 from graphlatent.methods.lagraph.objective import ReconstructionForm, loss_terms
 from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, Precomputed
 from graphlatent.methods.lagraph.settings import LaGraphSettings
-from graphlatent.methods.lagraph.views import Views, general_views
+from graphlatent.methods.lagraph.views import Dropped, Views, general_views
 from graphlatent.nn import fused
 from graphlatent.nn.decoders import MLPDecoder
 from graphlatent.nn.encoders import GCNLayer, GINLayer, GNNEncoder
@@ -38,9 +38,11 @@ from graphlatent.nn.propagation import propagate
 from graphlatent.ops.fused import select_columns, select_rows
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.masked import MaskedOperator
-from graphlatent.ops.sparse import SparseMatrix
+from graphlatent.ops.sparse import SparseMatrix, matmul
 
 Layer: TypeAlias = GCNLayer | GINLayer
+# The product of all features serves both views where at least one row in this many is masked.
+_SHARED_PRODUCT = 4
 
 
 @dataclass(frozen=True)
@@ -78,19 +80,23 @@ def choose_engine(model: LaGraphModel, settings: LaGraphSettings) -> Engine:
     decoder = model.decoder
     linear_end = isinstance(decoder, MLPDecoder) and not decoder.relu_output
     row_wise = isinstance(decoder, MLPDecoder) and len(decoder.norms) == 0
-    if settings.objective.endswith("-embed"):
-        rows_only = not isinstance(settings, GraphSettings) and settings.invariance_on == "masked"
+    cosine = settings.objective == "cosine"
+    if cosine or settings.objective.endswith("-embed"):
+        compared = settings.alpha > 0 or not cosine
+        pooled = isinstance(settings, GraphSettings) or settings.invariance_on == "all"
+        rows_only = not (compared and pooled) and (row_wise or not cosine)
     else:
         # The decoder's output on masked rows only, unless its batch norm needs all rows.
         masked_only = settings.invariance_on == "masked" or settings.objective == "denoise"
         rows_only = row_wise and masked_only
-    share = can_share(model.encoder)
-    squared = settings.objective in ("mse-embed", "mse-output")
+    # Dropped edges or columns change the product that both views share.
+    share = can_share(model.encoder) and not settings.edge_drop and not settings.feature_drop
+    implicit = settings.objective in ("mse-embed", "mse-output", "cosine")
     low_precision = settings.precision == "bf16" and usable(next(model.parameters()))
     return Engine(
         share=share,
         rows_only=share and rows_only,
-        form="gram" if squared and linear_end else "output",
+        form="gram" if implicit and linear_end else "output",
         dtype=torch.bfloat16 if low_precision else None,
     )
 
@@ -102,15 +108,18 @@ def compute_terms(
     settings: LaGraphSettings,
     engine: Engine,
     cache: Precomputed = EMPTY_CACHE,
+    dropped: Dropped | None = None,
 ) -> dict[str, Term]:
     """The terms of the loss, computed by `engine`."""
-    if engine.share:
+    if engine.share and dropped is None:
         views = shared_views(
             model, batch, mask, rows_only=engine.rows_only, dtype=engine.dtype, cache=cache
         )
     else:
-        views = general_views(model, batch, mask)
+        views = general_views(model, batch, mask, dropped)
     form = _cheaper_form(engine.form, batch, views.plain[-1].shape[1])
+    if form == "blocks" and settings.objective == "cosine":
+        form = "output"
     return loss_terms(model, batch, mask, views, settings, form=form, cache=cache)
 
 
@@ -162,6 +171,12 @@ def _first_layer(
     """
     conv, matrix = cast(Layer, encoder.convs[0]), cast(SparseMatrix, batch.structure)
     weight, bias = conv.weight.to(dtype), conv.bias.to(dtype)
+    many = _SHARED_PRODUCT * mask.rows.numel() >= batch.num_nodes
+    if many and (cache.ax is None or weight.shape[0] > weight.shape[1]):
+        # X W serves both views, where so many rows are masked that most of it is needed again.
+        xw = matmul(batch.x.to(dtype) if isinstance(batch.x, Tensor) else batch.x, weight)
+        change = matmul(mask.values.to(dtype=dtype), weight) - xw[mask.rows]
+        return MaskedOperator(matrix, mask.rows), matrix.matmul(xw, bias), change
     if cache.ax is None:
         x = batch.x.to(dtype) if isinstance(batch.x, Tensor) else batch.x
         z = propagate(matrix, x, weight, bias)
@@ -227,6 +242,7 @@ def _pair(
 
 def _change(x: Tensor | SparseMatrix, mask: MaskedView, weight: Tensor) -> Tensor:
     """(M_J - X_J) W, [R, H]."""
-    if isinstance(x, Tensor):
-        return (mask.values - x[mask.rows]).to(weight.dtype) @ weight
-    return mask.values.to(weight.dtype) @ weight - MaskedOperator(x, mask.rows).gather(weight)
+    values = mask.values.to(dtype=weight.dtype)
+    if isinstance(x, Tensor) and isinstance(values, Tensor):
+        return (values - x[mask.rows].to(weight.dtype)) @ weight
+    return matmul(values, weight) - MaskedOperator(cast(SparseMatrix, x), mask.rows).gather(weight)

@@ -1,7 +1,7 @@
 """Random masks: which nodes are masked, and the new values of their features.
 
 All features of a masked node are replaced and the topology is unchanged (section 2.3 of the paper),
-with M Gaussian noise or zeros:
+with M Gaussian noise, zeros, a learnt row or the features of another node:
 
     X_masked = 1_{J^c} * X + 1_J * M
 """
@@ -17,6 +17,7 @@ from torch import Tensor
 from graphlatent.data.batches import Batch, ranges
 from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.ops.feature_views import PatchedRows, replace_rows
+from graphlatent.ops.sparse import SparseMatrix, take_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +26,11 @@ class MaskedView:
 
     Args:
         rows: masked rows, int64 [R], ascending.
-        values: their new features, [R, F].
+        values: their new features, [R, F], or [1, F] where all have the same.
     """
 
     rows: Tensor
-    values: Tensor
+    values: Tensor | SparseMatrix
 
     def features(self, batch: Batch) -> Tensor | PatchedRows:
         """The batch's features with the masked rows replaced, [N, F]."""
@@ -66,6 +67,8 @@ def draw_mask(
     *,
     generator: torch.Generator,
     slots: Tensor | None = None,
+    token: Tensor | None = None,
+    limit: Tensor | None = None,
 ) -> MaskedView:
     """A random mask of each graph's counted nodes, drawn without replacement.
 
@@ -74,6 +77,8 @@ def draw_mask(
         settings: `mask_ratio`, `mask_rounding`, `mask_value`, `noise_std`.
         generator: source of randomness, on the batch's device.
         slots: `mask_slots` of the batch, if precomputed.
+        token: the learnt row for `mask_value='token'`, [F].
+        limit: number of rows that are not padding, int64 []; None means all.
     """
     device = batch.graph_id.device
     candidates = None if batch.counts is None else torch.nonzero(batch.counts)[:, 0]
@@ -83,12 +88,25 @@ def draw_mask(
     # A random order within each graph: sort by (graph, random number).
     key = torch.rand(graph_id.numel(), generator=generator, device=device, dtype=torch.float64)
     chosen = _argsort(key + graph_id)[slots]
-    rows = torch.sort(chosen if candidates is None else candidates[chosen]).values
+    rows = torch.sort(_of_candidates(chosen, candidates)).values
     shape = (rows.numel(), batch.x.shape[1])
+    if settings.mask_value == "token":
+        assert token is not None
+        return MaskedView(rows, token[None])
     if settings.mask_value == "zeros":
-        return MaskedView(rows, torch.zeros(shape, dtype=batch.x.dtype, device=device))
+        return MaskedView(rows, torch.zeros(1, shape[1], dtype=batch.x.dtype, device=device))
+    if settings.mask_value == "swap":
+        uniform = torch.rand(shape[0], generator=generator, dtype=torch.float64, device=device)
+        size = graph_id.numel() if limit is None else limit
+        other = (uniform * size).to(torch.int64)
+        return MaskedView(rows, take_rows(batch.x, _of_candidates(other, candidates)))
     noise = torch.randn(shape, generator=generator, dtype=batch.x.dtype, device=device)
     return MaskedView(rows, noise.mul_(settings.noise_std))
+
+
+def _of_candidates(index: Tensor, candidates: Tensor | None) -> Tensor:
+    """The rows of a batch, [R], from positions among its candidates; None means all rows."""
+    return index if candidates is None else candidates[index]
 
 
 def _argsort(key: Tensor) -> Tensor:

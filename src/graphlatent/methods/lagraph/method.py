@@ -10,16 +10,27 @@ import torch
 from torch import Tensor, nn
 
 from graphlatent.config import GraphSettings, Level
-from graphlatent.data.batches import Batch, BatchSource, FullBatches, GraphBatches, NodeBatches
+from graphlatent.data.batches import (
+    Batch,
+    BatchSource,
+    EdgeList,
+    FullBatches,
+    GraphBatches,
+    NodeBatches,
+    Structure,
+)
 from graphlatent.methods.base import Method, Term
 from graphlatent.methods.lagraph.fast import Engine, choose_engine, compute_terms
 from graphlatent.methods.lagraph.masking import draw_mask, mask_slots, num_masked
 from graphlatent.methods.lagraph.model import LaGraphModel, build_model
-from graphlatent.methods.lagraph.objective import check_features, mean_sq_norm
+from graphlatent.methods.lagraph.objective import check_features, mean_sq_norm, term_names
 from graphlatent.methods.lagraph.padded import PaddedBatch, PaddedBatches
 from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, Precomputed, precompute, x_sq_norm
 from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO
 from graphlatent.methods.lagraph.settings import LaGraphSettings
+from graphlatent.methods.lagraph.views import draw_dropped
+from graphlatent.nn.edge_dropout import DroppableMatrix
+from graphlatent.nn.encoders import GNNEncoder
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -28,10 +39,10 @@ class LaGraph(Method[LaGraphSettings]):
     """Latent graph prediction (`Xie, Xu and Ji 2022 <https://arxiv.org/abs/2202.08333>`_)."""
 
     name: ClassVar[str] = "lagraph"
-    term_names: ClassVar[tuple[str, ...]] = ("reconstruction", "invariance")
 
     def __init__(self, settings: LaGraphSettings, *, level: Level) -> None:
         super().__init__(settings, level=level)
+        self.term_names = term_names(settings)
         self.engine: Engine | None = None
         self.source: BatchSource | None = None
         self.cache: Precomputed = EMPTY_CACHE
@@ -63,9 +74,35 @@ class LaGraph(Method[LaGraphSettings]):
         """The terms of the objective for a random mask."""
         lagraph = cast(LaGraphModel, model)
         cache = self._cache_of(batch)
-        mask = draw_mask(batch, self.settings, generator=generator, slots=cache.mask_slots)
+        mask = draw_mask(
+            batch,
+            self.settings,
+            generator=generator,
+            slots=cache.mask_slots,
+            token=lagraph.token,
+            limit=cache.limit,
+        )
+        dropped = draw_dropped(batch, self.settings, generator=generator)
         engine = self._engine(lagraph)
-        return compute_terms(lagraph, batch, mask, self.settings, engine, cache)
+        return compute_terms(lagraph, batch, mask, self.settings, engine, cache, dropped)
+
+    @torch.no_grad()
+    def after_step(self, model: nn.Module) -> None:
+        """Update the moving average of the encoder, where embeddings are predicted of one."""
+        lagraph = cast(LaGraphModel, model)
+        if lagraph.target is None:
+            return
+        assert self.settings.momentum is not None
+        pairs = zip(lagraph.target.parameters(), lagraph.encoder.parameters(), strict=True)
+        for target, online in pairs:
+            target.lerp_(online, 1 - self.settings.momentum)
+
+    def prepare(self, model: nn.Module, edges: EdgeList) -> Structure:
+        """The propagation matrix; one from which edges can be dropped where they are."""
+        encoder = cast(LaGraphModel, model).encoder
+        if self.settings.edge_drop and self.level == "node" and isinstance(encoder, GNNEncoder):
+            return DroppableMatrix.of(edges, kind=encoder.kind)
+        return encoder.prepare(edges)
 
     # The fast path.
 
@@ -75,8 +112,14 @@ class LaGraph(Method[LaGraphSettings]):
 
     def can_capture(self, model: nn.Module) -> bool:
         """True where both views are computed together and no N x F output is decoded."""
-        engine = self._engine(cast(LaGraphModel, model))
-        return engine.share and engine.form != "output"
+        engine, settings = self._engine(cast(LaGraphModel, model)), self.settings
+        # The features of other nodes have a number of stored values that depends on the draw.
+        fixed = settings.mask_value != "swap"
+        return engine.share and fixed and (engine.form != "output" or self._cosine)
+
+    @property
+    def _cosine(self) -> bool:
+        return self.settings.objective == "cosine"
 
     def begin(self, model: nn.Module, source: BatchSource) -> BatchSource:
         """Precompute norms and products of the features; on a GPU, pad mini-batches of graphs."""
@@ -107,7 +150,7 @@ class LaGraph(Method[LaGraphSettings]):
     ) -> GraphBatches | PaddedBatches:
         settings = self.settings
         dense = isinstance(everything.x, Tensor) and engine.share
-        padded = dense and engine.form != "output" and settings.objective == "mse-embed"
+        padded = dense and engine.form != "output" and settings.objective in ("mse-embed", "cosine")
         if not padded or not usable(everything.graph_id):
             return GraphBatches(everything, source.ptr, batch_size=source.batch_size)
         ptr, rounding = source.ptr, str(settings.mask_rounding)
@@ -139,6 +182,8 @@ class LaGraph(Method[LaGraphSettings]):
         The Gram identity subtracts almost equal numbers where the reconstruction is very good; then
         residuals are computed in blocks.
         """
+        if self._cosine:
+            return False
         well_reconstructed = values["reconstruction"] < SAFE_RATIO * self.scale
         return self._set_form("blocks" if well_reconstructed else "gram")
 

@@ -1,7 +1,8 @@
-"""The model of LaGraph: encoder, decoder and readout."""
+"""The model of LaGraph: encoder, decoder, readout, and what the cosine objective adds."""
 
 from __future__ import annotations
 
+import copy
 from typing import cast
 
 import torch
@@ -10,14 +11,18 @@ from torch import Tensor, nn
 from graphlatent.config import GraphSettings
 from graphlatent.data.batches import EdgeList, Structure
 from graphlatent.methods.lagraph.settings import LaGraphSettings
-from graphlatent.nn.decoders import GNNDecoder, MLPDecoder
-from graphlatent.nn.encoders import CustomEncoder, GNNEncoder, Kind, build_encoder
+from graphlatent.nn.decoders import GNNDecoder, MLPDecoder, linear
+from graphlatent.nn.encoders import CustomEncoder, GNNEncoder, Kind, build_encoder, initialise
 from graphlatent.nn.readout import readout
 from graphlatent.ops.sparse import Features
 
 
 class LaGraphModel(nn.Module):
-    """Encoder E, decoder D and readout R of the paper; see `build_model`."""
+    """Encoder E, decoder D and readout R of the paper; see `build_model`.
+
+    The cosine objective adds, where its settings need them, a `predictor` of embeddings, a learnt
+    `token` [F] in place of masked features, and a `target`, the moving average of the encoder.
+    """
 
     def __init__(
         self,
@@ -25,9 +30,13 @@ class LaGraphModel(nn.Module):
         decoder: MLPDecoder | GNNDecoder,
         *,
         pooling: str = "sum",
+        predictor: nn.Sequential | None = None,
+        token: nn.Parameter | None = None,
+        target: GNNEncoder | CustomEncoder | None = None,
     ) -> None:
         super().__init__()
         self.encoder, self.decoder, self.pooling = encoder, decoder, pooling
+        self.predictor, self.token, self.target = predictor, token, target
 
     def prepare(self, edges: EdgeList) -> Structure:
         """The structure that the encoder propagates with."""
@@ -69,5 +78,22 @@ def build_model(
         decoder = MLPDecoder(
             encoder.out_dim, in_dim, num_layers=depth, relu_output=relu, generator=generator
         )
-    pooling = settings.readout if isinstance(settings, GraphSettings) else "sum"
-    return LaGraphModel(encoder, decoder, pooling=pooling)
+    # The invariance term compares sums or means: the bound needs a linear readout.
+    mean = isinstance(settings, GraphSettings) and settings.readout == "mean"
+    predictor = token = target = None
+    if settings.mask_value == "token":
+        token = nn.Parameter(torch.zeros(in_dim, dtype=torch.float32))
+    if settings.objective == "cosine" and settings.latent_weight > 0:
+        width = encoder.out_dim
+        predictor = nn.Sequential(linear(width, width), nn.PReLU(), linear(width, width))
+        initialise(predictor, generator)
+        if settings.momentum is not None:
+            target = copy.deepcopy(encoder).requires_grad_(False)
+    return LaGraphModel(
+        encoder,
+        decoder,
+        pooling="mean" if mean else "sum",
+        predictor=predictor,
+        token=token,
+        target=target,
+    )

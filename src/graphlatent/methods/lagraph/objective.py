@@ -6,8 +6,8 @@
 At graph level the second term compares z = R(H) with z' = R(H') and is still divided by the number
 of masked nodes (eq. 6). A squared norm is a sum over features. Variants (appendix E): invariance on
 the decoder's output (Theorem 1), cross-entropy reconstruction, KL invariance; and the denoising
-autoencoder of section 3.1. A new term is one more entry of the dictionary that `loss_terms`
-returns, and one more name in `LaGraph.term_names`.
+autoencoder of section 3.1. The cosine objective is in cosine.py. A new term is one more entry of
+the dictionary that `loss_terms` or `cosine_terms` returns, and one more name in `term_names`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from graphlatent.config import GraphSettings
 from graphlatent.data.batches import Batch
 from graphlatent.errors import InputError
 from graphlatent.methods.base import Term
+from graphlatent.methods.lagraph.cosine import active_terms, cosine_terms
 from graphlatent.methods.lagraph.masking import MaskedView
 from graphlatent.methods.lagraph.model import LaGraphModel
 from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, Precomputed, x_sq_norm
@@ -36,8 +37,15 @@ ReconstructionForm: TypeAlias = Literal["output", "gram", "blocks"]
 
 'output' decodes every row and compares it with its features: the specification. 'gram' and
 'blocks' compute the same squared error without the N x F output, for a decoder that ends in a
-linear layer (reconstruction.py).
+linear layer (reconstruction.py). For the cosine objective 'gram' is the form without the output.
 """
+
+
+def term_names(settings: LaGraphSettings) -> tuple[str, ...]:
+    """The names of the terms that `loss_terms` returns, in order."""
+    if settings.objective == "cosine":
+        return active_terms(settings)
+    return ("reconstruction", "invariance")
 
 
 def loss_terms(
@@ -61,6 +69,13 @@ def loss_terms(
         form: form of the reconstruction term.
         cache: precomputed values of the batch.
     """
+    if settings.objective == "cosine":
+        terms = cosine_terms(
+            model, batch, mask, views, settings, implicit=form == "gram", cache=cache
+        )
+        if settings.alpha > 0:
+            terms["invariance"] = _embedding_invariance(model, batch, mask, views, settings, cache)
+        return terms
     if settings.objective == "denoise":
         reconstruction = _denoising(model, batch, mask, views, settings)
         zero = reconstruction.sum.new_zeros(())
@@ -72,10 +87,8 @@ def loss_terms(
         reconstruction = _reconstruction(output, batch, settings, cache)
     if settings.objective.endswith("-output"):
         invariance = _output_invariance(model, batch, mask, views, settings, output)
-    elif isinstance(settings, GraphSettings):
-        invariance = _graph_invariance(model, batch, mask, views, settings, cache)
     else:
-        invariance = _node_invariance(batch, mask, views, settings)
+        invariance = _embedding_invariance(model, batch, mask, views, settings, cache)
     return {"reconstruction": reconstruction, "invariance": invariance}
 
 
@@ -202,6 +215,19 @@ def _denoising(
 
 
 # Invariance.
+
+
+def _embedding_invariance(
+    model: LaGraphModel,
+    batch: Batch,
+    mask: MaskedView,
+    views: Views,
+    settings: LaGraphSettings,
+    cache: Precomputed,
+) -> Term:
+    if isinstance(settings, GraphSettings):
+        return _graph_invariance(model, batch, mask, views, settings, cache)
+    return _node_invariance(batch, mask, views, settings)
 
 
 def _node_invariance(

@@ -1,4 +1,8 @@
-"""The settings of LaGraph, with presets for the paper and for the released scripts."""
+"""The settings of LaGraph, and its presets.
+
+A preset gives the values of settings that are None: 'plus' is our default, 'paper' the published
+formulas, 'released' what the authors' scripts train with.
+"""
 
 from __future__ import annotations
 
@@ -9,67 +13,169 @@ from typing import Annotated, Any, Literal, TypeAlias
 from torch import nn
 
 from graphlatent.config import (
+    FROM_PRESET,
     Doc,
     Encoder,
     Epochs,
+    GraphEmbedding,
     GraphSettings,
+    GraphStructure,
     HiddenDim,
     LearningRate,
+    NodeEmbedding,
     NodeSettings,
+    NodeStructure,
     NumLayers,
     Range,
+    Readout,
+    ScaleFeatures,
     Settings,
 )
 from graphlatent.errors import ConfigError
 
-Objective: TypeAlias = Literal["mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"]
-Preset: TypeAlias = Literal["paper", "released"]
+Objective: TypeAlias = Literal[
+    "cosine", "mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"
+]
+Preset: TypeAlias = Literal["plus", "paper", "released"]
 DecoderLayers: TypeAlias = Annotated[int, Range(1), Doc("decoder layers; 1 is a linear map")]
 Alpha: TypeAlias = Annotated[float, Range(0), Doc("weight of the invariance term")]
 MaskRatio: TypeAlias = Annotated[
     float, Range(0, 1, open_low=True), Doc("share of each graph's nodes that is masked in a step")
 ]
+DropRatio: TypeAlias = Annotated[
+    float, Range(0, 0.99), Doc("share that is dropped in the masked view; objective='cosine' only")
+]
 
-PRESETS: Mapping[str, Mapping[str, Any]] = {
-    "paper": {
-        "loss_reduction": "sum",
-        "last_norm": False,
-        "output_activation": "none",
-        "mask_rounding": "round",
+_PAPER: Mapping[str, Any] = {
+    "objective": "mse-embed",
+    "mask_ratio": 0.05,
+    "mask_value": "noise",
+    "loss_reduction": "sum",
+    "last_norm": False,
+    "output_activation": "none",
+    "mask_rounding": "round",
+    "variance_weight": 0.0,
+    "scale_features": False,
+    "structure": "none",
+}
+_RELEASED: Mapping[str, Any] = {
+    **_PAPER,
+    "loss_reduction": "mean",
+    "last_norm": True,
+    "output_activation": "relu",
+    "mask_rounding": "floor",
+}
+_PLUS: Mapping[str, Any] = {
+    **_PAPER,
+    "objective": "cosine",
+    "mask_value": "token",
+    "variance_weight": 1.0,
+    "scale_features": True,
+    "structure": "auto",
+}
+
+_PAPER_NODE: Mapping[str, Any] = {
+    "hidden_dim": 512,
+    "num_layers": 2,
+    "decoder_layers": 1,
+    "alpha": 2.0,
+    "embedding": "encoder",
+    "epochs": 200,
+    "lr": 1e-3,
+}
+_PAPER_GRAPH: Mapping[str, Any] = {
+    "hidden_dim": 128,
+    "num_layers": 3,
+    "decoder_layers": 2,
+    "alpha": 10.0,
+    "readout": "sum",
+    "embedding": "readout",
+    "epochs": 10,
+    "lr": 1e-4,
+}
+NODE_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "paper": {**_PAPER, **_PAPER_NODE},
+    "released": {**_RELEASED, **_PAPER_NODE},
+    "plus": {
+        **_PLUS,
+        **_PAPER_NODE,
+        "alpha": 0.0,
+        "mask_ratio": 0.75,
+        "embedding": "combined",
+        "epochs": 100,
     },
-    "released": {
-        "loss_reduction": "mean",
-        "last_norm": True,
-        "output_activation": "relu",
-        "mask_rounding": "floor",
+}
+GRAPH_PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "paper": {**_PAPER, **_PAPER_GRAPH},
+    "released": {**_RELEASED, **_PAPER_GRAPH},
+    "plus": {
+        **_PLUS,
+        "hidden_dim": 256,
+        "num_layers": 3,
+        "decoder_layers": 1,
+        "alpha": 0.0,
+        "mask_ratio": 0.5,
+        "readout": "root",
+        "embedding": "standard",
+        "epochs": 20,
+        "lr": 5e-4,
     },
 }
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LaGraphSettings(Settings):
-    """Settings of LaGraph at both levels; None in one of the last four means the preset's value."""
+    """Settings of LaGraph at both levels; None means the preset's value."""
 
     preset: Annotated[
         Preset,
-        Doc("'paper': the published formulas; 'released': what the authors' scripts train with"),
-    ] = "paper"
+        Doc(
+            "'plus': our default; 'paper': the published formulas; 'released': what the authors'"
+            " scripts train with"
+        ),
+    ] = "plus"
+    scale_features: ScaleFeatures = FROM_PRESET
     decoder: Annotated[
         Literal["mlp", "gnn"], Doc("'mlp'; at graph level also 'gnn', with the encoder's layers")
     ] = "mlp"
-    decoder_layers: DecoderLayers
+    decoder_layers: DecoderLayers = FROM_PRESET
     objective: Annotated[
         Objective,
-        Doc("reconstruction and invariance terms; 'denoise' is the denoising autoencoder"),
-    ] = "mse-embed"
-    alpha: Alpha
+        Doc(
+            "'cosine': the terms with the weights below; others: reconstruction and invariance of"
+            " the paper, 'denoise' the denoising autoencoder"
+        ),
+    ] = FROM_PRESET
+    reconstruction_weight: Annotated[
+        float, Range(0), Doc("'cosine': weight of all nodes' reconstruction from the plain view")
+    ] = 1.0
+    masked_weight: Annotated[
+        float, Range(0), Doc("'cosine': weight of masked nodes' reconstruction from their view")
+    ] = 1.0
+    latent_weight: Annotated[
+        float, Range(0), Doc("'cosine': weight of the prediction of masked nodes' embeddings")
+    ] = 1.0
+    variance_weight: Annotated[
+        float, Range(0), Doc("'cosine': weight of the embedding's variance and covariance term")
+    ] = FROM_PRESET
+    momentum: Annotated[
+        float | None,
+        Range(0, 1),
+        Doc("'cosine': embeddings are predicted of a moving average of the encoder; None: of it"),
+    ] = None
+    alpha: Alpha = FROM_PRESET
     invariance_on: Annotated[
         Literal["masked", "all"],
         Doc("rows compared by the invariance term; the theory requires 'masked'"),
     ] = "masked"
-    mask_ratio: MaskRatio
-    mask_value: Annotated[Literal["noise", "zeros"], Doc("the value of masked features")] = "noise"
+    mask_ratio: MaskRatio = FROM_PRESET
+    mask_value: Annotated[
+        Literal["noise", "zeros", "token", "swap"],
+        Doc("features of masked nodes: noise, 0, a learnt row, or those of another node"),
+    ] = FROM_PRESET
     noise_std: Annotated[float, Range(0), Doc("standard deviation of the masking noise")] = 0.5
+    edge_drop: DropRatio = 0.0
+    feature_drop: DropRatio = 0.0
     engine: Annotated[
         Literal["auto", "general"],
         Doc("'auto': the fastest exact path; 'general': two encoder runs, for checking"),
@@ -91,7 +197,9 @@ class LaGraphSettings(Settings):
 
     def preset_values(self) -> Mapping[str, Any]:
         """The values of the preset, which replace None."""
-        return PRESETS[self.preset]
+        presets = GRAPH_PRESETS if isinstance(self, GraphSettings) else NODE_PRESETS
+        # An unknown name is refused by the check of the setting itself.
+        return presets.get(self.preset, presets["paper"])
 
     def check_together(self, owner: str) -> None:
         """Raise a `ConfigError` where settings contradict each other."""
@@ -108,7 +216,8 @@ class LaGraphSettings(Settings):
                 f"decoder='gnn' of {owner} uses the layers of the encoder, so encoder must be"
                 " 'gcn' or 'gin'."
             )
-        if self.invariance_on == "all" and graph_level and self.objective.endswith("-embed"):
+        row_wise = self.objective.endswith("-embed") or self.objective == "cosine"
+        if self.invariance_on == "all" and graph_level and row_wise:
             raise ConfigError(
                 f"invariance_on='all' of {owner} has no meaning for '{self.objective}': a graph's"
                 " embedding already pools all nodes. Use 'masked', or an '-output' objective."
@@ -123,6 +232,32 @@ class LaGraphSettings(Settings):
                 f"objective='{self.objective}' of {owner} needs output_activation='none': its"
                 " outputs are logits."
             )
+        self._check_cosine(owner)
+
+    def _check_cosine(self, owner: str) -> None:
+        if self.objective != "cosine":
+            if self.edge_drop or self.feature_drop:
+                raise ConfigError(
+                    f"edge_drop and feature_drop of {owner} need objective='cosine': in the paper"
+                    " the views differ in the features of masked nodes only."
+                )
+            return
+        graph_level = isinstance(self, GraphSettings)
+        weights = ("reconstruction_weight", "masked_weight", "latent_weight", "alpha")
+        if not any(getattr(self, name) > 0 for name in weights):
+            raise ConfigError(
+                f"{owner} has nothing to learn: {', '.join(weights)} are all 0. Give one of them a"
+                " positive value, or use epochs=0 for the random initial encoder."
+            )
+        if self.output_activation == "relu" or self.decoder == "gnn" or self.last_norm:
+            raise ConfigError(
+                f"objective='cosine' of {owner} needs decoder='mlp', output_activation='none' and"
+                " last_norm=False. Leave them out, or use an objective of the paper."
+            )
+        if self.edge_drop and graph_level and self.encoder == "gcn":
+            raise ConfigError(
+                f"edge_drop of {owner} needs encoder='gin' or a module of your own. Got 'gcn'."
+            )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -130,13 +265,12 @@ class NodeLaGraphSettings(LaGraphSettings, NodeSettings):
     """Settings of `NodeLaGraph`; docs/defaults.md explains the defaults."""
 
     encoder: Encoder = "gcn"
-    hidden_dim: HiddenDim = 512
-    num_layers: NumLayers = 2
-    decoder_layers: DecoderLayers = 1
-    alpha: Alpha = 2.0
-    mask_ratio: MaskRatio = 0.05
-    epochs: Epochs = 200
-    lr: LearningRate = 1e-3
+    hidden_dim: HiddenDim = FROM_PRESET
+    num_layers: NumLayers = FROM_PRESET
+    epochs: Epochs = FROM_PRESET
+    lr: LearningRate = FROM_PRESET
+    embedding: NodeEmbedding = FROM_PRESET
+    structure: NodeStructure = FROM_PRESET
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -144,10 +278,10 @@ class GraphLaGraphSettings(LaGraphSettings, GraphSettings):
     """Settings of `GraphLaGraph`; docs/defaults.md explains the defaults."""
 
     encoder: Encoder = "gin"
-    hidden_dim: HiddenDim = 128
-    num_layers: NumLayers = 3
-    decoder_layers: DecoderLayers = 2
-    alpha: Alpha = 10.0
-    mask_ratio: MaskRatio = 0.05
-    epochs: Epochs = 10
-    lr: LearningRate = 1e-4
+    hidden_dim: HiddenDim = FROM_PRESET
+    num_layers: NumLayers = FROM_PRESET
+    epochs: Epochs = FROM_PRESET
+    lr: LearningRate = FROM_PRESET
+    readout: Readout = FROM_PRESET
+    embedding: GraphEmbedding = FROM_PRESET
+    structure: GraphStructure = FROM_PRESET

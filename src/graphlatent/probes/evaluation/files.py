@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphlatent.data.columns import ColumnSpec, fit_column
-from graphlatent.data.features import FeatureSpec, encode_columns
+from graphlatent.data.columns import ColumnSpec, encode_columns, fit_column
+from graphlatent.data.features import FeatureSpec
 from graphlatent.data.readers.array_files import (
     ARRAY_SUFFIXES,
     ids_of_array,

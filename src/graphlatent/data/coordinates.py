@@ -1,0 +1,173 @@
+"""The coordinates of the nodes that a model was fitted on, and their extension to other nodes.
+
+Coordinates (structure.py) belong to nodes, so they are stored with the ids of the nodes. In a graph
+that comes later, a node whose id is known has its stored row, and a new node the average of its
+neighbours. Legend: N fitted nodes, D coordinates.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from graphlatent.data.graph import GraphData
+from graphlatent.data.structure import undirected_adjacency, unit_rows
+from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.ops.sparse import SparseMatrix
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+ROUNDS = 10
+"""New nodes are reached over at most this many edges from fitted nodes."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeCoordinates:
+    """Coordinates of the fitted nodes.
+
+    Args:
+        values: float32 [N, D], rows of norm 1 or 0.
+        ids: int64, or text as objects [N], different from each other; see `storable_ids`.
+        scale: factor of the rows in the features.
+    """
+
+    values: Tensor
+    ids: Array
+    scale: float = 1.0
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        return int(self.values.shape[1])
+
+    def belongs_to(self, graph: GraphData) -> bool:
+        """Whether these are coordinates of the nodes of `graph`, in their order."""
+        return np.array_equal(self.ids, storable_ids(graph))
+
+    def rows_of(self, graph: GraphData) -> Tensor:
+        """The scaled coordinates of the nodes of a graph, float32 [M, D] for M nodes.
+
+        A node with the id of a fitted node has the stored row. A new node has the weighted average
+        of its neighbours' rows, brought to norm 1, which is repeated so that new nodes that are
+        connected only with new ones are reached too. Nodes that are not reached have 0.
+
+        Raises:
+            InputError: where the graph is several graphs, no id is known, or an edge weight is
+                negative.
+
+        Warns:
+            GraphLatentWarning: where new nodes are not reached.
+        """
+        if graph.num_graphs > 1:
+            raise InputError(
+                "The model uses coordinates of the nodes of one graph, and ids of nodes are"
+                f" different only within one. Got {graph.num_graphs} graphs. Embed them one by one,"
+                " or fit a model with structure='none'."
+            )
+        place = torch.from_numpy(self._places(graph))
+        known = place >= 0
+        if not bool(known.any()):
+            raise InputError(
+                f"None of the {graph.num_nodes} node ids is one of the {len(self.ids)} fitted ones:"
+                " coordinates only extend to nodes that are connected with fitted nodes. Fit a"
+                " model on this graph, or one with structure='none', which embeds any graph."
+            )
+        rows = self.values[place.clamp(min=0)] * known[:, None]
+        if not bool(known.all()):
+            rows = _extended(rows, known, undirected_adjacency(graph))
+        return rows * self.scale
+
+    def _places(self, graph: GraphData) -> Array:
+        """The row of each node of `graph` in `values`; -1 for new nodes."""
+        ids = storable_ids(graph)
+        if ids.dtype.kind != self.ids.dtype.kind:
+            return np.full(len(ids), -1, dtype=np.int64)
+        places = pd.Index(self.ids).get_indexer(pd.Index(ids))
+        return places.astype(np.int64)
+
+    def to_tensors(self) -> dict[str, Tensor]:
+        """The coordinates as tensors for a file; text ids as UTF-8 with the ends of the texts."""
+        scale = torch.tensor(self.scale, dtype=torch.float64)
+        tensors = {"values": self.values, "scale": scale}
+        if self.ids.dtype.kind == "i":
+            return {**tensors, "ids": torch.from_numpy(self.ids)}
+        texts = [text.encode("utf-8", "surrogatepass") for text in self.ids.tolist()]
+        content = np.frombuffer(b"".join(texts), dtype=np.uint8).copy()
+        ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        return {**tensors, "text": torch.from_numpy(content), "text_ends": torch.from_numpy(ends)}
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> NodeCoordinates:
+        """The coordinates out of what `to_tensors` returned.
+
+        Raises:
+            InputError: where the tensors are not what `to_tensors` returns.
+        """
+        try:
+            values, scale = tensors["values"], float(tensors["scale"])
+            if "ids" in tensors:
+                ids = tensors["ids"].numpy()
+            else:
+                content, ends = tensors["text"].numpy().tobytes(), tensors["text_ends"].tolist()
+                starts = [0, *ends[:-1]]
+                texts = [content[a:b] for a, b in zip(starts, ends, strict=True)]
+                decoded = [text.decode("utf-8", "surrogatepass") for text in texts]
+                ids = np.array(decoded, dtype=object)
+        except (KeyError, ValueError) as error:
+            raise InputError(f"These are no coordinates of nodes: {error}.") from error
+        if values.ndim != 2 or len(values) != len(ids):
+            raise InputError(
+                f"Coordinates must be one row per id, {len(ids)} ids. Got {tuple(values.shape)}."
+            )
+        return cls(values, ids, scale)
+
+
+def storable_ids(graph: GraphData) -> Array:
+    """The ids of the nodes as int64, or text as objects [N], by which nodes are recognised again.
+
+    Integers and text are taken as they are. Ids of other or mixed types, such as tuples, count by
+    their `repr`.
+
+    Raises:
+        InputError: where two ids are the same.
+    """
+    if graph.node_ids is None:
+        return np.arange(graph.num_nodes, dtype=np.int64)
+    values = [v.item() if isinstance(v, np.generic) else v for v in graph.node_ids.tolist()]
+    if all(type(value) is int and -(2**63) <= value < 2**63 for value in values):
+        ids = np.array(values, dtype=np.int64)
+    else:
+        is_text = all(isinstance(value, str) for value in values)
+        ids = np.array(values if is_text else [repr(value) for value in values], dtype=object)
+    if len(set(ids.tolist())) != len(ids):
+        raise InputError(
+            "Coordinates need a different id for every node, by which it is recognised later."
+            " Rename the nodes, or set structure='none'."
+        )
+    return ids
+
+
+def _extended(rows: Tensor, known: Tensor, adjacency: SparseMatrix) -> Tensor:
+    """`rows` with those of the nodes that are not `known` filled in from their neighbours."""
+    degree = adjacency.value.new_zeros(len(rows)).index_add(0, adjacency.row, adjacency.value)
+    weight = adjacency.value / degree[adjacency.row]
+    average = SparseMatrix(adjacency.crow, adjacency.col, weight, adjacency.shape)
+    for _ in range(ROUNDS):
+        rows = torch.where(known[:, None], rows, unit_rows(average.multiply(rows)))
+    unreached = int(((rows == 0).all(dim=1) & ~known).sum())
+    if unreached:
+        new = int((~known).sum())
+        warnings.warn(
+            f"{unreached} of {new} new nodes are not connected with fitted nodes over at most"
+            f" {ROUNDS} edges: their coordinates are 0, so that their embeddings say little.",
+            GraphLatentWarning,
+            stacklevel=2,
+        )
+    return rows

@@ -1,0 +1,38 @@
+"""Features of a node that are computed from the edges around it, for graphs without features.
+
+They are comparable between graphs, so they extend to new ones. Legend: N nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from graphlatent.data.graph import GraphData
+
+NAMES = ("log degree", "log triangles", "clustering", "log mean neighbour degree")
+"""The columns of `local_structure`."""
+
+
+def local_structure(graph: GraphData) -> Tensor:
+    """Four numbers of each node, float32 [N, 4], in the order of `NAMES`.
+
+    log(1 + degree), log(1 + triangles through the node), the share of pairs of neighbours that are
+    neighbours of each other, and log(1 + mean degree of the neighbours). Directions, weights and
+    self-loops are ignored.
+    """
+    size = graph.num_nodes
+    source, target = graph.edge_index.numpy()
+    kept = source != target
+    ones = np.ones(int(kept.sum()), dtype=np.float32)
+    directed = sp.csr_matrix((ones, (source[kept], target[kept])), shape=(size, size))
+    adjacency = directed.maximum(directed.T).tocsr()
+    degree = np.asarray(adjacency.sum(1), dtype=np.float64).ravel()
+    triangles = np.asarray((adjacency @ adjacency).multiply(adjacency).sum(1)).ravel() / 2
+    pairs = degree * (degree - 1) / 2
+    clustering = triangles / np.maximum(pairs, 1)
+    neighbour_degree = (adjacency @ degree) / np.maximum(degree, 1)
+    columns = (np.log1p(degree), np.log1p(triangles), clustering, np.log1p(neighbour_degree))
+    return torch.from_numpy(np.stack(columns, axis=1).astype(np.float32))

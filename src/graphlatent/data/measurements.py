@@ -1,0 +1,55 @@
+"""Matrices of measurements, whose columns may have any unit: recognised, and standardised.
+
+Words, one-hot categories and other features that are mostly 0 are no measurements: their zeros have
+a meaning, and standardising would make rare ones large. Legend: N nodes, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from graphlatent.ops.sparse import SparseMatrix, to_dense
+
+SHARE = 0.5
+"""A matrix of which a larger share is not 0 has measurements."""
+FEW = 64
+"""Up to this number of features are taken as they are: a combined embedding scales each of them."""
+
+
+def has_measurements(x: Tensor | SparseMatrix) -> bool:
+    """Whether most values of a matrix [N, F] are not 0."""
+    values = x if isinstance(x, Tensor) else x.value
+    return int(values.count_nonzero()) > SHARE * x.shape[0] * x.shape[1]
+
+
+def moments(x: Tensor) -> tuple[tuple[float, float], ...]:
+    """Mean and standard deviation of each column of a matrix [N, F].
+
+    Constant columns have a deviation of 0. Columns that hold only 0 and 1 are to stay as they are
+    and have mean 0 and deviation 1.
+    """
+    exact = x.to(torch.float64)
+    mean, std = exact.mean(0), exact.std(0, unbiased=False)
+    # The rounding errors of a constant column are no signal.
+    std = torch.where(std > 1e-6 * exact.abs().amax(0), std, 0.0)
+    binary = ((exact == 0) | (exact == 1)).all(0)
+    mean, std = torch.where(binary, 0.0, mean), torch.where(binary, 1.0, std)
+    return tuple(zip(mean.tolist(), std.tolist(), strict=True))
+
+
+def standardized(x: Tensor | SparseMatrix, pairs: Sequence[tuple[float, float]]) -> Tensor:
+    """The matrix with standardised columns, [N, F]; columns of deviation 0 become 0.
+
+    Args:
+        x: [N, F].
+        pairs: mean and standard deviation of each column, as `moments` returns them.
+    """
+    dense = to_dense(x)
+    mean, std = torch.tensor(pairs, dtype=torch.float64).T
+    used = torch.where(std > 0, std, 1.0)
+    rows: Tensor = (dense.to(torch.float64) - mean) / used * (std > 0)
+    # New nodes may be far from the fitted ones.
+    return rows.clamp(-1e15, 1e15).to(dense.dtype)

@@ -1,0 +1,168 @@
+"""How the features of a graph are encoded for a method, by its settings.
+
+An estimator and the baselines it is compared with both start here, so that all see the same
+features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from graphlatent.config import GraphSettings, Settings
+from graphlatent.data.coordinates import NodeCoordinates, storable_ids
+from graphlatent.data.features import (
+    FeatureSpec,
+    encode_features,
+    fit_features,
+    fit_local,
+    fit_scale,
+    fit_standard,
+)
+from graphlatent.data.graph import GraphData
+from graphlatent.data.structure import structure_coordinates
+from graphlatent.errors import ConfigError, InputError, RunFolderError
+from graphlatent.io.runfolder import RunFolder
+from graphlatent.ops.sparse import SparseMatrix
+from graphlatent.training.loop import seeded
+
+
+def fit_encoding(
+    graph: GraphData, settings: Settings, *, run: RunFolder | None = None
+) -> FeatureSpec:
+    """The encoding of the features, fitted on a graph, with coordinates where they are set.
+
+    Args:
+        graph: what the encoding may see.
+        settings: `degree_cap`, `standardize`, `row_normalize`, `scale_features`, `random_state`,
+            `structure` and, at node level, `structure_dim`.
+        run: a run that is resumed, whose stored coordinates are used: computed again, on another
+            machine or with another number of threads, they would not have the same bits.
+
+    Raises:
+        ConfigError: where structure='always' and there are several graphs.
+        InputError: where a column cannot be encoded, or structure='always' and an edge weight is
+            negative.
+        RunFolderError: where the run's coordinates are damaged.
+    """
+    if ignores_features(graph, settings):
+        kind: Literal["given", "columns"] = "columns" if graph.columns else "given"
+        spec = replace(_fit_unscaled(graph.without_features(), settings, run), ignored=kind)
+    else:
+        spec = _fit_unscaled(graph, settings, run)
+    if not settings.scale_features:
+        return spec
+    return fit_scale(spec, graph, row_normalize=settings.row_normalize)
+
+
+def _fit_unscaled(graph: GraphData, settings: Settings, run: RunFolder | None) -> FeatureSpec:
+    spec = fit_features(graph, degree_cap=settings.degree_cap, standardize=settings.standardize)
+    if settings.scale_features and settings.standardize and not settings.row_normalize:
+        spec = fit_standard(spec, graph)
+    if not uses_coordinates(graph, settings):
+        local = spec.kind == "degree" and getattr(settings, "structure", "none") == "auto"
+        return fit_local(spec, graph) if local else spec
+    dim = min(getattr(settings, "structure_dim", 0), graph.num_nodes)
+    stored = None if run is None or run.replace else stored_coordinates(run)
+    if stored is None or stored.dim != dim or not stored.belongs_to(graph):
+        # Stored ones of another graph are reported with all other differences of the run.
+        generator = seeded(settings.random_state, 3)
+        values = structure_coordinates(graph, dim=dim, generator=generator)
+        stored = NodeCoordinates(values, storable_ids(graph))
+    if spec.kind == "degree":
+        coordinates = replace(stored, scale=1.0)
+        alone = FeatureSpec("structure", structure_dim=dim, coordinates=coordinates)
+        # Coordinates say where a node is, but not whether it has one neighbour or a hundred.
+        return (
+            fit_local(alone, graph) if getattr(settings, "structure", "none") == "auto" else alone
+        )
+    features = encode_features(spec, graph, row_normalize=settings.row_normalize).x
+    coordinates = replace(stored, scale=_matching_scale(features, stored.values))
+    return replace(spec, structure_dim=dim, coordinates=coordinates)
+
+
+def ignores_features(graph: GraphData, settings: Settings) -> bool:
+    """Whether the features are left out, since they are the same for every node.
+
+    Under structure='auto' such a graph is treated as one without features: a column of ones, or of
+    zeros, is what people write where they have none. Without edges nothing would replace them.
+    """
+    auto = getattr(settings, "structure", "none") == "auto"
+    return auto and int(graph.degree.max()) > 0 and graph.has_equal_features()
+
+
+def uses_coordinates(graph: GraphData, settings: Settings) -> bool:
+    """Whether the features of this graph are, or contain, coordinates computed from its edges.
+
+    Under 'auto' they are used where a single graph has no features, or the same for every node, and
+    its edges are usable: at least one of positive weight between two nodes, and no negative weight.
+    Methods that embed whole graphs do not use them.
+
+    Raises:
+        ConfigError: where structure='always' and there are several graphs.
+    """
+    structure: str = getattr(settings, "structure", "none")
+    if structure == "always" and graph.num_graphs > 1:
+        raise ConfigError(
+            "structure='always' needs one graph, since coordinates of different graphs cannot be"
+            f" compared. Got {graph.num_graphs} graphs. Set structure='none', or fit on one graph."
+        )
+    if structure != "auto" or isinstance(settings, GraphSettings):
+        return structure == "always"
+    if not hasattr(settings, "structure_dim") or graph.num_graphs > 1:
+        return False
+    weight, (source, target) = graph.edge_weight, graph.edge_index
+    between = source != target
+    if weight is not None:
+        if bool((weight < 0).any()):
+            return False
+        between = between & (weight > 0)
+    featureless = graph.x is None and not graph.columns
+    return bool(between.any()) and (featureless or graph.has_equal_features())
+
+
+def stored_coordinates(run: RunFolder) -> NodeCoordinates | None:
+    """The coordinates in a run folder; None where it has none.
+
+    Raises:
+        RunFolderError: where they are damaged.
+    """
+    tensors = run.read_coordinates()
+    try:
+        return None if tensors is None else NodeCoordinates.from_tensors(tensors)
+    except InputError as error:
+        raise RunFolderError(f"The coordinates in {run.path} are damaged: {error}") from error
+
+
+def stored_encoding(run: RunFolder) -> FeatureSpec:
+    """The encoding of the features in a run folder, with its coordinates.
+
+    Raises:
+        RunFolderError: where coordinates are missing or damaged.
+    """
+    spec = FeatureSpec.from_dict(run.read_json("features.json"))
+    if not spec.structure_dim:
+        return spec
+    coordinates = stored_coordinates(run)
+    if coordinates is None:
+        raise RunFolderError(
+            f"{run.path} lacks the coordinates of its nodes. Copy the whole folder, or train again."
+        )
+    try:
+        return replace(spec, coordinates=coordinates)
+    except InputError as error:
+        raise RunFolderError(f"The coordinates in {run.path} are damaged: {error}") from error
+
+
+def _matching_scale(x: Tensor | SparseMatrix | None, rows: Tensor) -> float:
+    """The factor that gives `rows` the mean squared row norm of the features `x`.
+
+    1 where one of both is 0.
+    """
+    assert x is not None
+    values = x.value if isinstance(x, SparseMatrix) else x
+    wanted, own = (float(part.to(torch.float64).square().sum()) for part in (values, rows))
+    return (wanted / own) ** 0.5 if wanted > 0 and own > 0 else 1.0

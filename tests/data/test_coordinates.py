@@ -1,0 +1,141 @@
+"""Coordinates of fitted nodes: stored with ids, extended to new nodes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from feature_graphs import objects
+from graphlatent.data.coordinates import ROUNDS, NodeCoordinates, storable_ids
+from graphlatent.data.graph import GraphData
+from graphlatent.errors import GraphLatentWarning, InputError
+
+
+def graph_of(pairs, ids, weights=None):
+    """The undirected graph of pairs of positions."""
+    num_nodes = len(ids)
+    index = torch.tensor([*pairs, *((b, a) for a, b in pairs)], dtype=torch.int64).reshape(-1, 2).T
+    weight = None if weights is None else torch.tensor([*weights, *weights])
+    ids = ids if isinstance(ids, np.ndarray) else np.array(ids)
+    return GraphData(
+        index, num_nodes, torch.tensor([0, num_nodes]), edge_weight=weight, node_ids=ids
+    )
+
+
+def known(ids=(10, 20, 30), scale=1.0):
+    values = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    return NodeCoordinates(values, np.array(ids), scale)
+
+
+def test_known_nodes_have_their_rows_in_any_order():
+    rows = known(scale=3.0).rows_of(graph_of([(0, 1)], [20, 10]))
+    assert rows.tolist() == [[0, 3], [3, 0]]
+
+
+def test_a_new_node_has_the_weighted_average_of_its_neighbours_with_norm_1():
+    rows = known(scale=2.0).rows_of(graph_of([(0, 2), (1, 2)], [10, 20, 99], weights=[3.0, 4.0]))
+    np.testing.assert_allclose(rows[2], [2 * 0.6, 2 * 0.8], rtol=1e-6)
+    assert rows[:2].tolist() == [[2, 0], [0, 2]]
+
+
+def test_tiny_weights_count_too():
+    rows = known().rows_of(graph_of([(0, 1)], [10, 99], weights=[1e-9]))
+    assert rows[1].tolist() == [1, 0]
+
+
+def test_chains_of_new_nodes_are_reached_up_to_a_number_of_edges():
+    length = ROUNDS + 2
+    chain = graph_of([(i, i + 1) for i in range(length)], [10, *range(100, 100 + length)])
+    with pytest.warns(
+        GraphLatentWarning,
+        match=f"2 of {length} new nodes are not connected with fitted nodes over at most {ROUNDS}",
+    ):
+        rows = known().rows_of(chain)
+    assert rows.tolist() == [[1, 0]] * (ROUNDS + 1) + [[0, 0]] * 2
+
+
+def test_isolated_new_nodes_are_counted_and_fitted_zeros_are_not():
+    graph = graph_of([(0, 1)], [10, 98, 99, 30])
+    with pytest.warns(GraphLatentWarning, match="1 of 2 new nodes"):
+        assert known().rows_of(graph).tolist() == [[1, 0], [1, 0], [0, 0], [0, 0]]
+
+
+def test_no_known_node_is_refused():
+    message = (
+        r"None of the 2 node ids is one of the 3 fitted ones: coordinates only extend to nodes that"
+        r" are connected with fitted nodes. Fit a model on this graph, or one with structure='none'"
+    )
+    for ids in ([1, 2], ["10", "20"]):
+        with pytest.raises(InputError, match=message):
+            known().rows_of(graph_of([(0, 1)], ids))
+
+
+def test_several_graphs_are_refused():
+    graph = graph_of([(0, 1)], [10, 20])
+    several = GraphData(graph.edge_index[:, :0], 2, torch.tensor([0, 1, 2]))
+    with pytest.raises(InputError, match=r"nodes of one graph.*Got 2 graphs. Embed them one by o"):
+        known().rows_of(several)
+
+
+def test_ids_default_to_positions():
+    graph = GraphData(torch.zeros(2, 0, dtype=torch.int64), 3, torch.tensor([0, 3]))
+    assert storable_ids(graph).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (np.array([3, 1]), [3, 1]),
+        (objects(3, np.int64(1)), [3, 1]),
+        (objects("a", "b"), ["a", "b"]),
+        (objects("a", "a\0"), ["a", "a\0"]),
+        (objects("a", 1), ["'a'", "1"]),
+        (objects((0, 1), (0, 2)), ["(0, 1)", "(0, 2)"]),
+        (objects(2**70, 1), [str(2**70), "1"]),
+    ],
+)
+def test_ids_of_all_types(ids, expected):
+    assert storable_ids(graph_of([(0, 1)], ids)).tolist() == expected
+
+
+def test_equal_ids_are_refused():
+    with pytest.raises(InputError, match="Coordinates need a different id for every node"):
+        storable_ids(graph_of([(0, 1)], [5, 5]))
+
+
+text = st.lists(st.text(max_size=6), min_size=1, max_size=8, unique=True)
+integers = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=8, unique=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(text, integers), st.floats(1e-3, 1e3))
+def test_tensors_give_the_same_coordinates_back(ids, scale):
+    graph = graph_of([], objects(*ids))
+    stored = NodeCoordinates(torch.randn(len(ids), 3), storable_ids(graph), scale)
+    tensors = {name: value.clone() for name, value in stored.to_tensors().items()}
+    read = NodeCoordinates.from_tensors(tensors)
+    assert read.belongs_to(graph) and read.scale == scale
+    assert torch.equal(read.values, stored.values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(read.rows_of(graph), stored.values * scale)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({}, "These are no coordinates of nodes: 'values'"),
+        (
+            {"values": torch.ones(2, 1), "scale": torch.ones(()), "ids": torch.arange(3)},
+            r"Coordinates must be one row per id, 3 ids. Got \(2, 1\).",
+        ),
+    ],
+)
+def test_damaged_tensors(tensors, message):
+    with pytest.raises(InputError, match=message):
+        NodeCoordinates.from_tensors(tensors)

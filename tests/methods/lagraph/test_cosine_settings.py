@@ -1,0 +1,123 @@
+"""Settings of the cosine objective and of the presets."""
+
+from __future__ import annotations
+
+import pytest
+
+from cases import random_graph
+from graphlatent import GraphLaGraph, NodeLaGraph
+from graphlatent.errors import ConfigError
+from graphlatent.methods.lagraph.settings import GRAPH_PRESETS, NODE_PRESETS
+
+
+@pytest.mark.parametrize(
+    ("cls", "values", "message"),
+    [
+        (
+            NodeLaGraph,
+            {"reconstruction_weight": 0.0, "masked_weight": 0.0, "latent_weight": 0.0},
+            "NodeLaGraph has nothing to learn: reconstruction_weight, masked_weight,"
+            " latent_weight, alpha are all 0. Give one of them a positive value, or use"
+            " epochs=0 for the random initial encoder.",
+        ),
+        (
+            NodeLaGraph,
+            {"preset": "paper", "edge_drop": 0.1},
+            "edge_drop and feature_drop of NodeLaGraph need objective='cosine': in the paper"
+            " the views differ in the features of masked nodes only.",
+        ),
+        (
+            GraphLaGraph,
+            {"objective": "mse-embed", "feature_drop": 0.1},
+            "edge_drop and feature_drop of GraphLaGraph need objective='cosine': in the paper"
+            " the views differ in the features of masked nodes only.",
+        ),
+        *(
+            (
+                GraphLaGraph,
+                wrong,
+                "objective='cosine' of GraphLaGraph needs decoder='mlp',"
+                " output_activation='none' and last_norm=False. Leave them out, or use an"
+                " objective of the paper.",
+            )
+            for wrong in (
+                {"decoder": "gnn"},
+                {"output_activation": "relu"},
+                {"last_norm": True},
+                {"preset": "released", "objective": "cosine"},
+            )
+        ),
+        (
+            GraphLaGraph,
+            {"encoder": "gcn", "edge_drop": 0.1},
+            "edge_drop of GraphLaGraph needs encoder='gin' or a module of your own. Got 'gcn'.",
+        ),
+        (
+            NodeLaGraph,
+            {"momentum": 1.5},
+            "The 'momentum' parameter of NodeLaGraph must be a float in the range [0, 1] or"
+            " None. Got 1.5 instead.",
+        ),
+    ],
+)
+def test_mistakes(cls, values, message):
+    with pytest.raises(ConfigError) as caught:
+        cls(device="cpu", **values).fit(random_graph([4]))
+    assert str(caught.value) == message
+
+
+def test_alpha_alone_is_something_to_learn():
+    zero = {"reconstruction_weight": 0.0, "masked_weight": 0.0, "latent_weight": 0.0}
+    fitted = NodeLaGraph(alpha=1.0, epochs=1, hidden_dim=4, device="cpu", **zero)
+    assert list(fitted.fit(random_graph([5])).history_.terms) == ["variance", "invariance"]
+
+
+def test_a_weight_of_0_is_no_column_of_the_history():
+    fitted = NodeLaGraph(epochs=1, hidden_dim=4, device="cpu").fit(random_graph([5]))
+    names = ["reconstruction", "masked_reconstruction", "latent", "variance"]
+    assert list(fitted.history_.terms) == names
+
+
+# The defaults before there was a preset 'plus'.
+PAPER = {
+    "objective": "mse-embed",
+    "mask_ratio": 0.05,
+    "mask_value": "noise",
+    "loss_reduction": "sum",
+    "last_norm": False,
+    "output_activation": "none",
+    "mask_rounding": "round",
+    "variance_weight": 0.0,
+    "scale_features": False,
+    "structure": "none",
+}
+NODE = {"hidden_dim": 512, "num_layers": 2, "decoder_layers": 1, "alpha": 2.0}
+NODE |= {"embedding": "encoder", "epochs": 200, "lr": 1e-3}
+GRAPH = {"hidden_dim": 128, "num_layers": 3, "decoder_layers": 2, "alpha": 10.0}
+GRAPH |= {"readout": "sum", "embedding": "readout", "epochs": 10, "lr": 1e-4}
+RELEASED = {"loss_reduction": "mean", "last_norm": True, "output_activation": "relu"}
+RELEASED |= {"mask_rounding": "floor"}
+
+
+@pytest.mark.parametrize("level", ["node", "graph"])
+def test_the_preset_of_the_paper_has_the_old_defaults(level):
+    of_level = NODE if level == "node" else GRAPH
+    cls = NodeLaGraph if level == "node" else GraphLaGraph
+    for preset, more in {"paper": {}, "released": RELEASED}.items():
+        expected = {**PAPER, **of_level, **more}
+        resolved = cls(preset=preset)._resolved()
+        assert {name: getattr(resolved, name) for name in expected} == expected
+        presets = NODE_PRESETS if level == "node" else GRAPH_PRESETS
+        # No preset gives a setting that another leaves open.
+        assert set(presets[preset]) == set(presets["plus"]) == set(expected)
+
+
+def test_the_default_is_plus():
+    assert NodeLaGraph().preset == GraphLaGraph().preset == "plus"
+    node, graph = NodeLaGraph()._resolved(), GraphLaGraph()._resolved()
+    assert (node.objective, node.mask_value, node.variance_weight) == ("cosine", "token", 1.0)
+    assert (node.hidden_dim, node.num_layers, node.epochs, node.lr) == (512, 2, 100, 1e-3)
+    assert (node.mask_ratio, node.alpha, node.embedding) == (0.75, 0.0, "combined")
+    assert (graph.hidden_dim, graph.num_layers, graph.epochs, graph.lr) == (256, 3, 20, 5e-4)
+    assert (graph.mask_ratio, graph.readout, graph.embedding) == (0.5, "root", "standard")
+    assert node.structure == graph.structure == "auto" and node.momentum is None
