@@ -167,6 +167,19 @@ def features_only(rng: np.random.Generator) -> GraphData:
     return node_set(edges, gaussians(y, columns=100, signal=3.0, rng=rng), y)
 
 
+def weak_edges(rng: np.random.Generator) -> GraphData:
+    """Informative features with edges that are hardly better than random."""
+    y = labels(rng)
+    edges = partition(y, same=0.1, degree=6, rng=rng)
+    return node_set(edges, gaussians(y, columns=100, signal=2.5, rng=rng), y)
+
+
+def weak_edges_words(rng: np.random.Generator) -> GraphData:
+    """500 words with edges that are hardly better than random."""
+    y = labels(rng, 3)
+    return node_set(partition(y, same=0.1, degree=4, rng=rng), words(y, columns=500, rng=rng), y)
+
+
 def roles(rng: np.random.Generator) -> GraphData:
     """The class is the third of the degrees, with features that are noise."""
     weight = rng.pareto(2.0, NODES) + 0.5
@@ -265,6 +278,8 @@ NODE_SETS: Mapping[str, Callable[[np.random.Generator], GraphData]] = {
         constant,
         bare,
         features_only,
+        weak_edges,
+        weak_edges_words,
         roles,
         roles_bare,
     )

@@ -163,8 +163,8 @@ def test_only_our_default_has_a_head():
 
 def test_default_widths():
     data = random_graph([30], num_features=70)
-    fitted = NodeLaGraph(**{**NODE, "embedding_dim": None, "hidden_dim": 200}).fit(data)
-    assert fitted.embedding_dim_ == 256
+    fitted = NodeLaGraph(**{**NODE, "embedding_dim": None, "hidden_dim": 400}).fit(data)
+    assert fitted.embedding_dim_ == 512
     # Thirty training rows have no more than thirty directions.
     assert np.count_nonzero(np.abs(fitted.transform(data)).sum(0)) == 30
     few = NodeLaGraph(**{**NODE, "embedding_dim": None}).fit(random_graph([30]))

@@ -103,7 +103,7 @@ GraphStructure: TypeAlias = Annotated[
 EmbeddingDim: TypeAlias = Annotated[
     int | None,
     Range(1),
-    Doc("columns of a 'combined' (None: 256) or 'standard' (None: all) embedding, at most"),
+    Doc("columns of a 'combined' (None: 512) or 'standard' (None: all) embedding, at most"),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,12 @@ from sklearn.decomposition import PCA
 from cases import as_sparse, generator, random_graph
 from graphlatent.data.batches import edge_list
 from graphlatent.nn import head as module
-from graphlatent.nn.head import GraphHead, NodeHead, neighbour_similarity
+from graphlatent.nn.head import (
+    GraphHead,
+    NeighbourSimilarity,
+    NodeHead,
+    neighbour_similarity,
+)
 from graphlatent.nn.propagation import gcn_matrix
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -99,11 +105,17 @@ def leading(rows, k):
     return vectors * np.sign(vectors[largest, np.arange(vectors.shape[1])])
 
 
-def moran(z, a):
-    """Moran's I over all pairs of different nodes, in standard deviations."""
-    z, a = z - z.mean(0), a * (1 - np.eye(len(a)))
-    covariance = z.T @ z / len(z)
-    return (a * (z @ z.T)).sum() / np.sqrt(2 * (a**2).sum() * (covariance**2).sum())
+def smooth_weight(z, a):
+    """The weight of the averages, from all pairs and triples of different nodes."""
+    u, a = z - z.mean(0), a * (1 - np.eye(len(a)))
+    product, covariance = u @ u.T, u.T @ u / len(u)
+    total = (a * product).sum()
+    if total / np.sqrt(2 * (a**2).sum() * (covariance**2).sum()) <= 2:
+        return 1.0
+    pairs, variance = a.T @ a * (1 - np.eye(len(a))), np.trace(covariance)
+    neighbours = total / a.sum() / variance
+    homophily = max((pairs * product).sum() / pairs.sum() / variance / neighbours, 0)
+    return np.clip(0.75 * homophily**2 / neighbours, 0.5, 2.0)
 
 
 def reference(x, matrix, hidden, *, k, k0, few, weight):
@@ -122,7 +134,7 @@ def reference(x, matrix, hidden, *, k, k0, few, weight):
     ones = (a @ a).sum(1, keepdims=True)
     norm = 6 if few else 2
     degree = norm / np.sqrt(x.shape[1]) * (ones - ones.mean()) / ones.std() * keeps_norms
-    smooth = 2 if moran(z, a) > 2 else 1
+    smooth = smooth_weight(z, a)
     blocks = np.concatenate([z, smooth * second, weight * unit(h), smooth * degree], axis=1)
     return blocks @ leading(blocks, k)
 
@@ -182,24 +194,81 @@ class TestNodeHead:
         found = head(torch.zeros_like(x), matrix, torch.zeros_like(hidden))
         assert found.abs().max() == 0
 
-    def test_smoothing_weighs_more_where_neighbours_are_similar(self):
-        size = 40
-        ring = np.roll(np.eye(size), 1, axis=1)
-        matrix = SparseMatrix.from_scipy(((ring + ring.T + np.eye(size)) / 3).astype(np.float32))
-        angle = torch.arange(size) * 2 * torch.pi / size
-        similar = torch.stack([angle.sin(), angle.cos()], dim=1)
-        shuffled = similar[torch.randperm(size, generator=generator(0))]
-        hidden = torch.ones(size, 3)
-        # By hand: each node has two neighbours, cos(9 degrees) away, with weight 1/3; the
-        # covariance is 1/2 on the diagonal.
-        expected = size * 2 / 3 * np.cos(2 * np.pi / size) / np.sqrt(2 * 2 * size / 9 * 0.5)
-        assert neighbour_similarity(similar, matrix) == pytest.approx(expected, rel=1e-4)
-        assert float(node_head(similar, matrix, hidden).smooth_weight) == 2
-        assert abs(neighbour_similarity(shuffled, matrix)) < 2
-        assert float(node_head(shuffled, matrix, hidden).smooth_weight) == 1
+    def test_the_weight_of_the_averages_follows_from_the_similarity_of_neighbours(self):
+        def ring(size, times):
+            """A ring, and rows that go round a circle `times` times."""
+            step = np.roll(np.eye(size), 1, axis=1)
+            matrix = ((step + step.T + np.eye(size)) / 3).astype(np.float32)
+            angle = times * torch.arange(size) * 2 * torch.pi / size
+            return torch.stack([angle.sin(), angle.cos()], dim=1), SparseMatrix.from_scipy(matrix)
+
+        def weight(rows, matrix):
+            return float(node_head(rows, matrix, torch.ones(len(rows), 3)).smooth_weight)
+
+        # By hand: each node has two neighbours with weight 1/3, whose rows have an angle of t =
+        # 360 degrees * times / size, 2 t from each other; the covariance is 1/2 on the diagonal.
+        near, far = (0.75 * np.cos(2 * t) ** 2 / np.cos(t) ** 3 for t in (np.pi / 20, np.pi / 10))
+        cases = {(40, 1): near, (40, 2): far, (40, 6): 0.5, (40, 9): 1.0}
+        for (size, times), expected in cases.items():
+            angle = 2 * np.pi * times / size
+            found = neighbour_similarity(*ring(size, times))
+            assert found.neighbours == pytest.approx(np.cos(angle), rel=1e-3)
+            assert found.siblings == pytest.approx(np.cos(2 * angle), abs=1e-3)
+            deviations = size * 2 / 3 * np.cos(angle) / np.sqrt(2 * 2 * size / 9 * 0.5)
+            assert found.deviations == pytest.approx(deviations, rel=1e-3)
+            assert weight(*ring(size, times)) == pytest.approx(expected, rel=1e-3)
+        # Neighbours that are not more alike than others, or unlike each other.
+        similar, matrix = ring(40, 1)
+        shuffled = similar[torch.randperm(40, generator=generator(0))]
+        assert abs(neighbour_similarity(shuffled, matrix).deviations) < 2
+        assert weight(shuffled, matrix) == weight(*ring(40, 15)) == 1
         # Nothing to compare: constant rows, or no edges.
-        assert neighbour_similarity(torch.ones(size, 2), matrix) == 0
-        assert neighbour_similarity(similar, SparseMatrix.from_scipy(np.eye(size))) == 0
+        nothing = NeighbourSimilarity(0.0, 0.0, 0.0)
+        assert neighbour_similarity(torch.ones(40, 2), matrix) == nothing
+        assert neighbour_similarity(similar, SparseMatrix.from_scipy(np.eye(40))) == nothing
+
+    @pytest.mark.parametrize(("homophily", "reliability"), [(0.9, 0.1), (0.5, 0.5), (0.2, 0.8)])
+    def test_homophily_and_reliability_are_recovered_without_labels(self, homophily, reliability):
+        """Classes with one direction each, noise of each node, edges in a class or anywhere."""
+        rng, size, width = np.random.default_rng(0), 4000, 200
+        label = rng.integers(0, 20, size)
+        signal = unit(rng.standard_normal((20, width)))[label] * reliability**0.5
+        noise = unit(rng.standard_normal((size, width))) * (1 - reliability) ** 0.5
+        source = rng.integers(0, size, 10 * size)
+        order = np.argsort(label, kind="stable")
+        first = np.searchsorted(label[order], np.arange(21))
+        spread = (rng.random(len(source)) * np.diff(first)[label[source]]).astype(int)
+        inside = rng.random(len(source)) < homophily
+        target = np.where(
+            inside, order[first[label[source]] + spread], rng.integers(0, size, len(source))
+        )
+        ends = np.stack([np.append(source, target), np.append(target, source)])
+        ones = np.ones(ends.shape[1], dtype=np.float32)
+        matrix = sp.csr_matrix((ones, tuple(ends)), shape=(size, size))
+        rows = torch.from_numpy((signal + noise).astype(np.float32))
+        found = neighbour_similarity(rows, SparseMatrix.from_scipy(matrix))
+        assert found.homophily == pytest.approx(homophily, abs=0.05)
+        assert found.neighbours / found.homophily == pytest.approx(reliability, rel=0.1, abs=0.02)
+        expected = np.clip(0.75 * homophily / reliability, 0.5, 2.0)
+        assert found.smooth_weight == pytest.approx(expected, rel=0.15)
+
+    def test_skewed_features_that_are_independent_of_the_edges_are_not_similar(self):
+        rng = np.random.default_rng(0)
+        found = []
+        for _ in range(20):
+            ends = sp.csr_matrix(rng.random((300, 300)) < 0.01).astype(np.float32)
+            rows = torch.from_numpy(rng.lognormal(size=(300, 3)).astype(np.float32))
+            matrix = SparseMatrix.from_scipy(ends.maximum(ends.T))
+            found.append(neighbour_similarity(rows, matrix).deviations)
+        assert abs(np.mean(found)) < 0.5 and 0.5 < np.std(found) < 1.5
+
+    def test_without_siblings_edges_alone_count(self):
+        # Pairs of nodes: no node has two neighbours.
+        pairs = np.kron(np.eye(30), [[0.5, 0.5], [0.5, 0.5]]).astype(np.float32)
+        rows = torch.randn(30, 4, generator=generator(0)).repeat_interleave(2, 0)
+        found = neighbour_similarity(rows, SparseMatrix.from_scipy(pairs))
+        assert found.neighbours == found.siblings == pytest.approx(1.0)
+        assert found.smooth_weight == pytest.approx(0.75)
 
     @settings(max_examples=25, deadline=None)
     @given(
@@ -215,8 +284,8 @@ class TestNodeHead:
         shapes = {name: value.shape for name, value in blank.state_dict().items()}
         assert shapes == {name: value.shape for name, value in fitted.state_dict().items()}
         found = fitted(*arguments)
-        reduced = min(num_features, max(512, embedding_dim or 256))
-        assert found.shape == (sum(sizes), min(embedding_dim or 256, 2 * reduced + 4))
+        reduced = min(num_features, max(512, embedding_dim or 512))
+        assert found.shape == (sum(sizes), min(embedding_dim or 512, 2 * reduced + 4))
         assert torch.isfinite(found).all()
         # No more directions than training rows.
         assert int(found.abs().sum(0).count_nonzero()) <= sum(sizes)
@@ -227,7 +296,7 @@ class TestNodeHead:
         found = node_head(x, matrix, hidden)(x, matrix, hidden).double().numpy()
         z = unit(x.double().numpy())
         a = matrix.to_dense().double().numpy()
-        smooth = 2 if moran(z, a) > 2 else 1
+        smooth = smooth_weight(z, a)
         blocks = np.concatenate(
             [z, smooth * unit(a @ a @ z), unit(hidden.double().numpy())], axis=1
         )
