@@ -6,8 +6,14 @@ import pytest
 
 from cases import random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
+from graphlatent.bench.loading import load_recipe
 from graphlatent.errors import ConfigError
-from graphlatent.methods.lagraph.settings import GRAPH_PRESETS, NODE_PRESETS
+from graphlatent.methods.lagraph.settings import (
+    GRAPH_PRESETS,
+    GRAPH_SIZES,
+    NODE_PRESETS,
+    NODE_SIZES,
+)
 
 
 @pytest.mark.parametrize(
@@ -121,3 +127,36 @@ def test_the_default_is_plus():
     assert (graph.hidden_dim, graph.num_layers, graph.epochs, graph.lr) == (256, 3, 20, 5e-4)
     assert (graph.mask_ratio, graph.readout, graph.embedding) == (0.5, "root", "standard")
     assert node.structure == graph.structure == "auto" and node.momentum is None
+
+
+@pytest.mark.parametrize(
+    ("cls", "size", "hidden_dim", "epochs"),
+    [
+        (NodeLaGraph, "small", 128, 100),
+        (NodeLaGraph, "base", 512, 100),
+        (NodeLaGraph, "large", 1024, 300),
+        (GraphLaGraph, "small", 64, 20),
+        (GraphLaGraph, "base", 256, 20),
+        (GraphLaGraph, "large", 512, 40),
+    ],
+)
+def test_sizes(cls, size, hidden_dim, epochs):
+    found = cls(size=size)._resolved()
+    assert (found.hidden_dim, found.epochs) == (hidden_dim, epochs)
+    # Settings that are given come before those of the size.
+    assert cls(size=size, hidden_dim=7)._resolved().hidden_dim == 7
+    with pytest.raises(ConfigError, match="size"):
+        cls(size="huge")._resolved()
+
+
+def test_sizes_are_those_of_the_ablation_tables():
+    """The lines 'small' and 'large' measure what the sizes set."""
+    for table, sizes in (("plus/CS", NODE_SIZES), ("plus-graphs/NCI1", GRAPH_SIZES)):
+        for size in ("small", "large"):
+            assert load_recipe(f"{table}-{size}").changes == sizes[size]
+
+
+def test_a_size_of_the_paper_is_refused():
+    with pytest.raises(ConfigError) as caught:
+        NodeLaGraph(preset="paper", size="small")._resolved()
+    assert "size" in str(caught.value) and "preset='plus'" in str(caught.value)

@@ -31,12 +31,13 @@ from graphlatent.config import (
     ScaleFeatures,
     Settings,
 )
-from graphlatent.errors import ConfigError
+from graphlatent.errors import ConfigError, no_effect
 
 Objective: TypeAlias = Literal[
     "cosine", "mse-embed", "mse-output", "ce-embed", "ce-output", "denoise"
 ]
 Preset: TypeAlias = Literal["plus", "paper", "released"]
+Size: TypeAlias = Literal["small", "base", "large"]
 DecoderLayers: TypeAlias = Annotated[int, Range(1), Doc("decoder layers; 1 is a linear map")]
 Alpha: TypeAlias = Annotated[float, Range(0), Doc("weight of the invariance term")]
 MaskRatio: TypeAlias = Annotated[
@@ -121,6 +122,17 @@ GRAPH_PRESETS: Mapping[str, Mapping[str, Any]] = {
         "lr": 5e-4,
     },
 }
+# What the sizes change of 'plus'.
+NODE_SIZES: Mapping[str, Mapping[str, Any]] = {
+    "small": {"hidden_dim": 128},
+    "base": {},
+    "large": {"hidden_dim": 1024, "epochs": 300},
+}
+GRAPH_SIZES: Mapping[str, Mapping[str, Any]] = {
+    "small": {"hidden_dim": 64},
+    "base": {},
+    "large": {"hidden_dim": 512, "epochs": 40},
+}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -134,6 +146,10 @@ class LaGraphSettings(Settings):
             " scripts train with"
         ),
     ] = "plus"
+    size: Annotated[
+        Size,
+        Doc("of preset='plus': 'small' is faster and narrower, 'large' slower and wider"),
+    ] = "base"
     scale_features: ScaleFeatures = FROM_PRESET
     decoder: Annotated[
         Literal["mlp", "gnn"], Doc("'mlp'; at graph level also 'gnn', with the encoder's layers")
@@ -197,13 +213,18 @@ class LaGraphSettings(Settings):
 
     def preset_values(self) -> Mapping[str, Any]:
         """The values of the preset, which replace None."""
-        presets = GRAPH_PRESETS if isinstance(self, GraphSettings) else NODE_PRESETS
+        graph_level = isinstance(self, GraphSettings)
+        presets = GRAPH_PRESETS if graph_level else NODE_PRESETS
+        sizes = GRAPH_SIZES if graph_level else NODE_SIZES
         # An unknown name is refused by the check of the setting itself.
-        return presets.get(self.preset, presets["paper"])
+        values = presets.get(self.preset, presets["paper"])
+        return {**values, **sizes.get(self.size, {})} if self.preset == "plus" else values
 
     def check_together(self, owner: str) -> None:
         """Raise a `ConfigError` where settings contradict each other."""
         super().check_together(owner)
+        if self.size != "base" and self.preset != "plus":
+            raise no_effect("size", owner=owner, without="preset='plus'")
         graph_level = isinstance(self, GraphSettings)
         custom = isinstance(self.encoder, nn.Module)
         if self.decoder == "gnn" and not graph_level:
