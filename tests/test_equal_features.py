@@ -101,3 +101,10 @@ def test_sets_whose_features_are_all_0_differ_by_their_edges():
     graph = read_graphs([(np.concatenate([e, e[::-1]], axis=1), x) for e, x in graphs])
     rows = GraphLaGraph(hidden_dim=4, epochs=2, device="cpu").fit_transform(graph)
     assert np.abs(rows[0] - rows[1]).max() > 0.1
+
+
+def test_later_features_that_are_not_used_are_said(bare):
+    fitted = estimator().fit(bare.with_features(torch.ones(bare.num_nodes, 1)))
+    other = torch.arange(float(bare.num_nodes))[:, None]
+    with pytest.warns(GraphLatentWarning, match="The features of this graph are not used: those"):
+        fitted.transform(bare.with_features(other))

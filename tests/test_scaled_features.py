@@ -10,7 +10,7 @@ import torch
 
 from cases import as_sparse, random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph, load_estimator
-from graphlatent.errors import TrainingInterrupted
+from graphlatent.errors import InputError, TrainingInterrupted
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.training.loop import Hooks
 
@@ -104,3 +104,30 @@ def test_a_resumed_run_of_the_default_is_bit_identical(level, features, tmp_path
         np.testing.assert_array_equal(resumed.transform(graph), whole.transform(graph))
         loaded = load_estimator(run.path)
         np.testing.assert_array_equal(loaded.transform(graph), whole.transform(graph))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("columns", [(1.0, 1e-40), (1e30, 1e-9), (1e20, 1e-20), (1e-44, 1e38)])
+def test_columns_of_very_different_units_stay_finite(level, columns):
+    graph = random_graph(SIZES, seed=4, num_features=5)
+    scales = torch.tensor([*columns, 1.0, 1.0, 1.0], dtype=torch.float64)
+    x = (graph.x.clamp(-3, 3) * scales).to(torch.float32)
+    rows = LEVELS[level](**SMALL).fit_transform(dataclasses.replace(graph, x=x))
+    assert np.isfinite(rows).all() and np.abs(rows).max() > 0
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_new_values_beyond_all_bounds_are_refused(level):
+    graph = random_graph(SIZES, seed=4)
+    fitted = LEVELS[level](**SMALL).fit(in_unit(graph, 1e-3))
+    message = f"embeddings are not finite numbers, the first that of {level} 0: its features"
+    with pytest.raises(InputError, match=message):
+        fitted.transform(in_unit(graph, 1e36))
+
+
+def test_long_rows_of_words_keep_their_direction():
+    graph = random_graph([40], seed=4, num_features=80)
+    words = graph.with_features(graph.x * (graph.x > 0.5))
+    fitted = NodeLaGraph(**SMALL).fit(words)
+    far = fitted.transform(in_unit(words, 1e20))
+    assert np.isfinite(far).all() and (np.abs(far).max(1) > 0.1).all()

@@ -38,6 +38,7 @@ from graphlatent.embedding import (
 from graphlatent.errors import (
     ConfigError,
     GraphLatentWarning,
+    InputError,
     RunFolderError,
     bad_argument,
     not_fitted,
@@ -160,11 +161,23 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         """The embeddings of graphs with their ids.
 
         They have methods `to_pandas()`, `to_arrow()` and `save("file.parquet")`.
+
+        Raises:
+            InputError: where the graphs do not have the features of the fitted ones, or an
+                embedding is not finite.
         """
         self._check_fitted()
         graph = self._read(X, self.settings_)
         graph = self._encoded(graph, self.features_, self.settings_)
-        return self._with_ids(self._embed(self._batch(graph)).cpu().numpy(), graph)
+        rows = self._embed(self._batch(graph)).cpu().numpy()
+        broken = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(broken):
+            raise InputError(
+                f"{len(broken)} of {len(rows)} embeddings are not finite numbers, the first that of"
+                f" {self.level} {broken[0]}: its features or edge weights are too far from those"
+                " that the model was fitted on. Check their units, or fit a new model."
+            )
+        return self._with_ids(rows, graph)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted estimator into a folder (TOML, JSON and safetensors; never pickle)."""

@@ -94,13 +94,31 @@ def test_ids_default_to_positions():
         (objects(3, np.int64(1)), [3, 1]),
         (objects("a", "b"), ["a", "b"]),
         (objects("a", "a\0"), ["a", "a\0"]),
-        (objects("a", 1), ["'a'", "1"]),
-        (objects((0, 1), (0, 2)), ["(0, 1)", "(0, 2)"]),
-        (objects(2**70, 1), [str(2**70), "1"]),
+        (objects("a", 1), ["a", "\0001"]),
+        (objects((0, 1), (0, 2)), ["\0(0, 1)", "\0(0, 2)"]),
+        (objects(2**70, 1), [f"\0{2**70}", "\0001"]),
     ],
 )
 def test_ids_of_all_types(ids, expected):
     assert storable_ids(graph_of([(0, 1)], ids)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("fitted", "later", "known"),
+    [
+        (objects(1, "a"), objects("a"), [1]),
+        (objects(1, "a"), np.array([1]), [0]),
+        (objects(1, "a"), objects("1"), [-1]),
+        (np.array([1, 2]), objects(2, "a"), [1, -1]),
+        (np.array([1, 2]), objects("1"), [-1]),
+        (objects("1", "2"), np.array([1]), [-1]),
+        (objects("1", "2"), objects("2"), [1]),
+    ],
+)
+def test_ids_are_recognised_by_value_and_type(fitted, later, known):
+    coordinates = NodeCoordinates(torch.eye(2), storable_ids(graph_of([(0, 1)], fitted)))
+    edges = [(0, len(later) - 1)]
+    assert coordinates._places(graph_of(edges, later)).tolist() == known
 
 
 def test_equal_ids_are_refused():

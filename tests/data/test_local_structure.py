@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 
 import networkx as nx
 import numpy as np
@@ -246,3 +247,18 @@ def test_scaled_rows_have_a_mean_squared_norm_of_1(exponent, num_nodes, sparse, 
 def test_features_of_zeros_are_not_scaled():
     graph = of_edges([], 3, x=torch.zeros(3, 2))
     assert fit_scale(fit_features(graph, degree_cap=8), graph).scale == 1.0
+
+
+def test_a_hub_needs_no_memory_for_the_pairs_of_its_neighbours():
+    leaves = 6000
+    star = of_edges(both([(0, i) for i in range(1, leaves + 1)] + [(1, 2)]), leaves + 1)
+    tracemalloc.start()
+    try:
+        found = local_structure(star)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # One number for each of 36 million pairs would be 288 MB.
+    assert peak < 30e6
+    # The one triangle goes through the hub and two leaves.
+    assert found[:, 1].expm1().round().tolist() == [1, 1, 1] + [0] * (leaves - 2)

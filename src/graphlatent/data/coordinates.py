@@ -86,10 +86,7 @@ class NodeCoordinates:
 
     def _places(self, graph: GraphData) -> Array:
         """The row of each node of `graph` in `values`; -1 for new nodes."""
-        ids = storable_ids(graph)
-        if ids.dtype.kind != self.ids.dtype.kind:
-            return np.full(len(ids), -1, dtype=np.int64)
-        places = pd.Index(self.ids).get_indexer(pd.Index(ids))
+        places = pd.Index(_keys(self.ids)).get_indexer(pd.Index(_keys(storable_ids(graph))))
         return places.astype(np.int64)
 
     def to_tensors(self) -> dict[str, Tensor]:
@@ -132,8 +129,8 @@ class NodeCoordinates:
 def storable_ids(graph: GraphData) -> Array:
     """The ids of the nodes as int64, or text as objects [N], by which nodes are recognised again.
 
-    Integers and text are taken as they are. Ids of other or mixed types, such as tuples, count by
-    their `repr`.
+    Integers alone are taken as they are, and so is text. Other ids, such as tuples or the integers
+    among text, become text that no id of the type str is likely to have: a NUL and their `repr`.
 
     Raises:
         InputError: where two ids are the same.
@@ -144,14 +141,20 @@ def storable_ids(graph: GraphData) -> Array:
     if all(type(value) is int and -(2**63) <= value < 2**63 for value in values):
         ids = np.array(values, dtype=np.int64)
     else:
-        is_text = all(isinstance(value, str) for value in values)
-        ids = np.array(values if is_text else [repr(value) for value in values], dtype=object)
+        ids = np.array([v if isinstance(v, str) else f"\0{v!r}" for v in values], dtype=object)
     if len(set(ids.tolist())) != len(ids):
         raise InputError(
             "Coordinates need a different id for every node, by which it is recognised later."
             " Rename the nodes, or set structure='none'."
         )
     return ids
+
+
+def _keys(ids: Array) -> Array:
+    """Storable ids as text, by which integers are the same alone and among text."""
+    if ids.dtype.kind != "i":
+        return ids
+    return np.array([f"\0{value!r}" for value in ids.tolist()], dtype=object)
 
 
 def _extended(rows: Tensor, known: Tensor, adjacency: SparseMatrix) -> Tensor:

@@ -11,6 +11,7 @@ Legend: N nodes, F features of the given matrix, W width after encoding, C colum
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -25,7 +26,7 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.local_structure import NAMES as LOCAL_NAMES
 from graphlatent.data.local_structure import local_structure
 from graphlatent.data.measurements import FEW, has_measurements, moments, standardized
-from graphlatent.errors import InputError, bad_argument
+from graphlatent.errors import GraphLatentWarning, InputError, bad_argument
 from graphlatent.ops.sparse import SparseMatrix, row_normalized, to_dense
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -249,6 +250,14 @@ def encode_features(
     """
     _check_kind(spec, graph)
     if spec.ignored:
+        if not graph.has_equal_features():
+            warnings.warn(
+                "The features of this graph are not used: those of the fitted graphs were the same"
+                " for every node, so that the model ignores features. Fit a model on graphs whose"
+                " features differ.",
+                GraphLatentWarning,
+                stacklevel=2,
+            )
         graph = graph.without_features()
     encoded = _encode_given(spec, graph)
     if row_normalize and encoded.x is not None:
