@@ -36,7 +36,7 @@ def test_by_hand():
 @pytest.mark.parametrize(
     ("x", "words"),
     [
-        (None, "none (node degrees will be used)"),
+        (None, "none (they will be computed from the edges)"),
         (sp.eye(3, 4), "4 (sparse, 25.00% filled)"),
         (np.ones((3, 2)), "2 (dense)"),
     ],
@@ -71,3 +71,6 @@ def test_coordinates_are_named_where_they_will_be_used():
     assert describe_graph(bare, coordinates=True)["features"] == words
     words = "3 (dense), and coordinates computed from the edges"
     assert describe_features(given, coordinates=True) == words
+    ones = read_graphs((EDGES, np.ones((3, 1))))
+    words = "1 (dense), the same for every node (coordinates from the edges will be used instead)"
+    assert describe_features(ones, coordinates=True) == words

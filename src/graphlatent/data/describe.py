@@ -44,6 +44,8 @@ def describe_features(graph: GraphData, *, coordinates: bool = False) -> str:
         return given
     if graph.x is None and graph.columns is None:
         return "none (coordinates computed from the edges will be used)"
+    if graph.has_equal_features():
+        return f"{given}, the same for every node (coordinates from the edges will be used instead)"
     return f"{given}, and coordinates computed from the edges"
 
 
@@ -53,7 +55,7 @@ def _describe_given(graph: GraphData) -> str:
         listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
         return f"{len(names)} column(s): {listed}"
     if graph.x is None:
-        return "none (node degrees will be used)"
+        return "none (they will be computed from the edges)"
     num_rows, width = graph.x.shape
     if isinstance(graph.x, SparseMatrix):
         return f"{width} (sparse, {graph.x.nnz / max(num_rows * width, 1):.2%} filled)"
