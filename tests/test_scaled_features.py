@@ -38,7 +38,9 @@ def test_the_unit_of_the_features_does_not_matter(level, factor, values, standar
     usual, other = (
         LEVELS[level](**SMALL).fit(in_unit(graph, unit, sparse=sparse)) for unit in (1.0, factor)
     )
-    # Many columns of measurements are standardised, other features divided by one number.
+    # Columns of measurements are standardised (of nodes, where they are many: the embedding scales
+    # few of them itself), and other features divided by one number.
+    standardized = standardized or (level == "graph" and not values)
     assert bool(usual.features_.standard) == bool(other.features_.standard) == standardized
     ratio = 1.0 if standardized else factor
     assert other.features_.scale == pytest.approx(usual.features_.scale / ratio, rel=1e-5)
@@ -118,7 +120,7 @@ def test_columns_of_very_different_units_stay_finite(level, columns):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_new_values_beyond_all_bounds_are_refused(level):
-    graph = random_graph(SIZES, seed=4)
+    graph = random_graph(SIZES, seed=4, one_hot=True)
     fitted = LEVELS[level](**SMALL).fit(in_unit(graph, 1e-3))
     message = f"embeddings are not finite numbers, the first that of {level} 0: its features"
     with pytest.raises(InputError, match=message):

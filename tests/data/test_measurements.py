@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 
 from cases import as_sparse, generator, random_graph
-from graphlatent import NodeLaGraph
+from graphlatent import GraphLaGraph, NodeLaGraph
 from graphlatent.data.features import FeatureSpec, encode_features
 from graphlatent.data.measurements import has_measurements, moments, standardized
 from graphlatent.errors import InputError
@@ -70,10 +70,14 @@ def test_matrices_are_taken_as_they_are_where_settings_say_so(values):
     assert not fit_encoding(graph, NodeLaGraph(**values)._resolved()).standard
 
 
-def test_few_columns_are_taken_as_they_are():
+def test_few_columns_are_taken_as_they_are_where_the_embedding_scales_them():
     for width, standard in ((64, False), (65, True)):
         spec = fit_encoding(random_graph([9], num_features=width), NodeLaGraph()._resolved())
         assert bool(spec.standard) == standard
+    # Nothing else would scale them.
+    few = random_graph([9], num_features=3)
+    assert fit_encoding(few, NodeLaGraph(embedding="encoder")._resolved()).standard
+    assert fit_encoding(few, GraphLaGraph()._resolved()).standard
 
 
 def test_new_nodes_far_away_stay_finite():

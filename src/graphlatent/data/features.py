@@ -25,7 +25,7 @@ from graphlatent.data.coordinates import NodeCoordinates
 from graphlatent.data.graph import GraphData
 from graphlatent.data.local_structure import NAMES as LOCAL_NAMES
 from graphlatent.data.local_structure import local_structure
-from graphlatent.data.measurements import FEW, has_measurements, moments, standardized
+from graphlatent.data.measurements import has_measurements, moments, standardized
 from graphlatent.errors import GraphLatentWarning, InputError, bad_argument
 from graphlatent.ops.sparse import SparseMatrix, row_normalized, to_dense
 
@@ -280,9 +280,9 @@ def fit_local(spec: FeatureSpec, graph: GraphData) -> FeatureSpec:
     return replace(spec, local=tuple((mean, std) for mean, std in pairs))
 
 
-def fit_standard(spec: FeatureSpec, graph: GraphData) -> FeatureSpec:
-    """A spec that standardises many columns of measurements; unchanged for other features."""
-    if graph.x is None or spec.num_features <= FEW or not has_measurements(graph.x):
+def fit_standard(spec: FeatureSpec, graph: GraphData, *, more_than: int = 0) -> FeatureSpec:
+    """A spec that standardises measurements of more columns; unchanged for other features."""
+    if graph.x is None or spec.num_features <= more_than or not has_measurements(graph.x):
         return spec
     return replace(spec, standard=moments(to_dense(graph.x)))
 

@@ -16,7 +16,7 @@ from graphlatent.ops.sparse import SparseMatrix, to_dense
 SHARE = 0.5
 """A matrix of which a larger share is not 0 has measurements."""
 FEW = 64
-"""Up to this number of features are taken as they are: a combined embedding scales each of them."""
+"""A combined embedding of nodes scales each of up to this number of features itself."""
 
 
 def has_measurements(x: Tensor | SparseMatrix) -> bool:

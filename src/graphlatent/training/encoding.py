@@ -23,6 +23,7 @@ from graphlatent.data.features import (
     fit_standard,
 )
 from graphlatent.data.graph import GraphData
+from graphlatent.data.measurements import FEW
 from graphlatent.data.structure import structure_coordinates
 from graphlatent.errors import ConfigError, InputError, RunFolderError
 from graphlatent.io.runfolder import RunFolder
@@ -61,7 +62,8 @@ def fit_encoding(
 def _fit_unscaled(graph: GraphData, settings: Settings, run: RunFolder | None) -> FeatureSpec:
     spec = fit_features(graph, degree_cap=settings.degree_cap, standardize=settings.standardize)
     if settings.scale_features and settings.standardize and not settings.row_normalize:
-        spec = fit_standard(spec, graph)
+        scales_few = getattr(settings, "embedding", "") == "combined"
+        spec = fit_standard(spec, graph, more_than=FEW if scales_few else 0)
     if not uses_coordinates(graph, settings):
         local = spec.kind == "degree" and getattr(settings, "structure", "none") == "auto"
         return fit_local(spec, graph) if local else spec
