@@ -114,8 +114,8 @@ class TestPublishedNumbers:
             "alpha": 28,
             "invariance": 8,
             "binarized": 2,
-            "plus": 16,
-            "plus-graphs": 40,
+            "plus": 92,
+            "plus-graphs": 168,
         }
         assert Counter(r.table for r in ALL) == counts
 

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 from rich.console import Console
@@ -78,8 +78,12 @@ class Output:
         if self.as_json:
             return
         table = Table(title=title, title_justify="left")
+        # Names that are typed again, such as those of cells, are not broken into lines.
+        are_names = all(" " not in row[0] for row in rows)
         for i, name in enumerate(columns):
-            table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
+            first = i == 0
+            justify: Literal["left", "right"] = "left" if first else "right"
+            table.add_column(name, justify=justify, overflow="fold", no_wrap=first and are_names)
         for row in rows:
             table.add_row(*row)
         self.out.print(table)
