@@ -29,7 +29,7 @@ def node_graph(kind: str):
 def curve(graph, cls=NodeLaGraph, **values):
     # Features are not converted.
     form = "dense" if isinstance(graph.x, torch.Tensor) else "sparse"
-    small = {"preset": "paper", "hidden_dim": 32, "epochs": 45}
+    small = {"hidden_dim": 32, "epochs": 45, **({"preset": "paper"} if cls is NodeLaGraph else {})}
     defaults = {**small, "device": "cuda", "features": form}
     return np.array(cls(**{**defaults, **values}).fit(graph).history_.loss)
 

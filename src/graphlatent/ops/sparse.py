@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -325,6 +325,21 @@ def row_normalized(x: Tensor | SparseMatrix) -> Tensor | SparseMatrix:
     total = torch.zeros(x.shape[0], dtype=x.dtype, device=x.device)
     total = _one_for_zero(total.index_add(0, row, x.value.abs()))
     return SparseMatrix(x.crow, x.col, x.value / total[row], x.shape)
+
+
+@overload
+def unit_rows(x: Tensor) -> Tensor: ...
+@overload
+def unit_rows(x: Tensor | SparseMatrix) -> Tensor | SparseMatrix: ...
+def unit_rows(x: Tensor | SparseMatrix) -> Tensor | SparseMatrix:
+    """`x` with each row divided by its Euclidean norm; rows of zeros stay zero."""
+    # Squares of large values overflow in float32.
+    if isinstance(x, Tensor):
+        norm = torch.linalg.vector_norm(x, dim=1, keepdim=True, dtype=torch.float64)
+        return x / _one_for_zero(norm).to(x.dtype)
+    square = torch.zeros(x.shape[0], dtype=torch.float64, device=x.device)
+    norm = square.index_add(0, x.row, x.value.to(torch.float64).square()).sqrt()
+    return SparseMatrix(x.crow, x.col, x.value / _one_for_zero(norm).to(x.dtype)[x.row], x.shape)
 
 
 def _one_for_zero(total: Tensor) -> Tensor:
