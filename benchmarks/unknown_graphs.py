@@ -289,11 +289,17 @@ GRAPH_SETS: Mapping[str, Callable[[np.random.Generator], GraphData]] = {
 }
 
 
-def scores(graph: GraphData, estimator: Estimator, *, num_splits: int) -> dict[str, float]:
+def scores(
+    graph: GraphData, estimator: Estimator, *, num_splits: int, train_ratio: float
+) -> dict[str, float]:
     """Test accuracy in percent of each representation."""
-    ratio = 0.1 if estimator.level == "node" else 0.5
     assert graph.y is not None
-    splits = random_splits(len(graph.y), num_splits=num_splits, train_ratio=ratio, val_ratio=0.1)
+    splits = random_splits(
+        len(graph.y),
+        num_splits=num_splits,
+        train_ratio=train_ratio,
+        val_ratio=min(train_ratio, 0.1),
+    )
     return {
         name: 100
         * linear_probe(REPRESENTATIONS[name].rows(graph, estimator), graph.y, splits=splits).mean
@@ -314,7 +320,9 @@ def main() -> None:
         rng = np.random.default_rng(args.seed)
         kind = NodeLaGraph if name in NODE_SETS else GraphLaGraph
         graph = {**NODE_SETS, **GRAPH_SETS}[name](rng)
-        row = scores(graph, kind(progress=False, device="cpu"), num_splits=args.splits)
+        estimator = kind(progress=False, device="cpu")
+        ratio = 0.1 if name in NODE_SETS else 0.5
+        row = scores(graph, estimator, num_splits=args.splits, train_ratio=ratio)
         difference = row["trained"] - max(row[other] for other in COLUMNS[1:])
         values = (*row.values(), difference)
         print(f"{name:16}" + "".join(f"{v:12.1f}" for v in values), flush=True)

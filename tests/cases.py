@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graphlatent.config import resolve
+from graphlatent.data.assemble import assemble
 from graphlatent.data.batches import Batch, full_batch
-from graphlatent.data.graph import GraphData
+from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.methods.lagraph.masking import MaskedView
 from graphlatent.methods.lagraph.method import LaGraph
 from graphlatent.methods.lagraph.model import LaGraphModel, build_model
@@ -139,3 +141,19 @@ def _conv(conv: Any, kind: str) -> dict[str, Any]:
         return {"weight": conv.weight, "bias": conv.bias}
     first = {"weight1": conv.weight, "bias1": conv.bias}
     return {**first, "weight2": conv.weight2, "bias2": conv.bias2}
+
+
+def graph_of(edges, num_nodes):
+    """One undirected graph without features."""
+    return assemble([RawGraph(np.asarray(edges), num_nodes, directed=False)])
+
+
+def partitioned(same, *, num_nodes=300, degree=8, seed=0):
+    """A share `same` of the edges stays in one of four classes, the others lead anywhere."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, num_nodes)
+    source = rng.integers(0, num_nodes, num_nodes * degree // 2)
+    target = rng.integers(0, num_nodes, len(source))
+    for i in np.flatnonzero(rng.random(len(source)) < same):
+        target[i] = rng.choice(np.flatnonzero(y == y[source[i]]))
+    return graph_of([source, target], num_nodes)

@@ -178,7 +178,7 @@ class NodeSettings(Settings):
     embedding_dim: EmbeddingDim = None
     feature_weight: Annotated[
         float, Range(0), Doc("weight of the features in a 'combined' embedding")
-    ] = 1.5
+    ] = 1.0
     encoder_weight: Annotated[
         float, Range(0), Doc("weight of the encoder's last layer in a 'combined' embedding")
     ] = 1.0
@@ -193,7 +193,7 @@ class NodeSettings(Settings):
                 f"concat_input=True of {owner} has no meaning with embedding='combined', which"
                 " contains the features. Use concat_input=False, or embedding='encoder'."
             )
-        defaults = (("embedding_dim", None), ("feature_weight", 1.5), ("encoder_weight", 1.0))
+        defaults = (("embedding_dim", None), ("feature_weight", 1.0), ("encoder_weight", 1.0))
         for name, default in defaults:
             if self.embedding == "encoder" and getattr(self, name) != default:
                 raise no_effect(name, owner=owner, without="embedding='combined'")

@@ -226,7 +226,9 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         settings = estimator._resolved()
         spec = stored_encoding(run)
         method = cls.method(settings, level=cls.level)
-        model = method.build_with_head(spec.width, generator=seeded(0, 0))
+        model = method.build_with_head(
+            spec.width, generator=seeded(0, 0), coordinate_dim=spec.embedding_coordinates
+        )
         try:
             model.load_state_dict(weights)
         except RuntimeError as error:
@@ -327,7 +329,10 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         """The width of the embeddings, found by embedding a graph of one node."""
         edges, ptr = torch.zeros(2, 0, dtype=torch.int64), torch.tensor([0, 1])
         x = torch.zeros(1, self.features_.width, dtype=torch.float32)
-        return int(self._embed(self._batch(GraphData(edges, 1, ptr, x=x))).shape[1])
+        dim = self.features_.embedding_coordinates
+        coordinates = torch.zeros(1, dim) if dim else None
+        graph = GraphData(edges, 1, ptr, x=x, coordinates=coordinates)
+        return int(self._embed(self._batch(graph)).shape[1])
 
     def _batch(self, graph: GraphData) -> Batch:
         """Graphs with encoded features as one batch, on the model's device."""

@@ -66,17 +66,12 @@ def test_correlations_by_hand():
 
 def test_what_follows_by_hand():
     # r = 0.3 and q = 0.15: homophily 0.5, reliability 0.6; over 4 neighbours the signal is 0.15,
-    # the noise 0.1, so the ratio is 1.5 and the reliability of the mean 0.6: no gain.
+    # the noise 0.1, so the ratio is 1.5.
     found = NeighbourSimilarity(0.3, 0.15, 9.0, 4.0)
     assert found.homophily == pytest.approx(0.5)
     assert found.reliability == pytest.approx(0.6)
     assert found.signal_to_noise == pytest.approx(1.5)
-    assert found.smooth_weight == pytest.approx(0.5)
     assert found.variance_share == pytest.approx(1.0)
-    # Twelve neighbours: ratio 4.5, reliability 0.818, gain 1.364, 0.45 * 1.364^2 = 0.837.
-    assert NeighbourSimilarity(0.3, 0.15, 9.0, 12.0).smooth_weight == pytest.approx(
-        0.8367, rel=1e-3
-    )
     # One neighbour: ratio 0.375.
     assert NeighbourSimilarity(0.3, 0.15, 9.0, 1.0).variance_share == pytest.approx(
         0.0703, rel=1e-3
@@ -95,11 +90,18 @@ def test_neighbours_that_are_not_alike():
     ]
     for found in cases:
         assert not found.significant
-        assert (found.smooth_weight, found.signal_to_noise) == (1, 0)
+        assert found.signal_to_noise == 0
         assert found.variance_share == 0.05
         assert np.isnan(found.homophily) and np.isnan(found.reliability)
+    assert [found.unlike for found in cases] == [False, True, False, False]
     assert cases[2] == NeighbourSimilarity(0.0, 0.0, 0.0, 2.0)
     assert cases[3] == NeighbourSimilarity(0.0, 0.0, 0.0, 0.0)
+
+
+def test_two_deviations_are_significant():
+    found = [NeighbourSimilarity(d / 10, 0.0, d, 2.0) for d in (-2.1, -1.9, 1.9, 2.1)]
+    assert [f.unlike for f in found] == [True, False, False, False]
+    assert [f.significant for f in found] == [False, False, False, True]
 
 
 @pytest.mark.parametrize(("homophily", "reliability"), [(0.9, 0.1), (0.5, 0.5), (0.2, 0.8)])
@@ -158,9 +160,9 @@ def test_without_siblings_edges_alone_count():
     deviations=st.floats(-5, 500),
     degree=st.floats(0, 1e6),
 )
-def test_weights_stay_in_their_ranges(neighbours, siblings, deviations, degree):
+def test_the_variance_share_stays_in_its_range(neighbours, siblings, deviations, degree):
     # Deviations are those of `neighbours`, so they have its sign.
     deviations = abs(deviations) * np.sign(neighbours)
     found = NeighbourSimilarity(neighbours, siblings, deviations, degree)
-    assert 0.5 <= found.smooth_weight <= 2
+    assert not (found.significant and found.unlike)
     assert 0.05 <= found.variance_share <= 1

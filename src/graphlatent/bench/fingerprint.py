@@ -43,6 +43,9 @@ INTRODUCED_AS: Mapping[tuple[str, Level, str], Any] = {
 Needed only where today's default is not that value.
 """
 
+# Without effect on other embeddings, so that their defaults may change.
+_COMBINED_ONLY = ("feature_weight", "encoder_weight")
+
 
 def define(recipe: Recipe, row: Row) -> dict[str, Any]:
     """All that defines a row in a cell, in plain values, for a record."""
@@ -71,6 +74,8 @@ def fingerprint(definition: Mapping[str, Any]) -> str:
         **_introduced_as(definition["method"], definition["level"]),
         **definition["settings"],
     }
+    if settings.get("embedding") != "combined":
+        settings = {name: value for name, value in settings.items() if name not in _COMBINED_ONLY}
     text = json.dumps({**definition, "settings": settings}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

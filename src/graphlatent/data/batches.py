@@ -59,6 +59,8 @@ class Batch:
         node_id: row of each node in the training set, int64 [N].
         counts: rows that may be masked and counted in a loss, bool [N]; None means all.
         y: labels of nodes or graphs where a method learns from some; None otherwise.
+        coordinates: of the nodes, for the embedding [N, C]; None where there are none, and in
+            batches of a training step.
     """
 
     x: Tensor | SparseMatrix
@@ -68,6 +70,7 @@ class Batch:
     node_id: Tensor
     counts: Tensor | None = None
     y: Tensor | None = None
+    coordinates: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -121,6 +124,7 @@ def full_batch(
         graph.graph_of_node.to(device),
         graph.num_graphs,
         torch.arange(graph.num_nodes, device=device),
+        coordinates=None if graph.coordinates is None else graph.coordinates.to(device, dtype),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import nan
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,6 +27,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 ROUNDS = 10
 """New nodes are reached over at most this many edges from fitted nodes."""
+# Fewer edges between known nodes than this say nothing about whether ids mean the same nodes.
+_FEW_EDGES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +39,13 @@ class NodeCoordinates:
         values: float32 [N, D], rows of norm 1 or 0.
         ids: int64, or text as objects [N], different from each other; see `storable_ids`.
         scale: factor of the rows in the features.
+        similarity: mean cosine of the rows of neighbours in the fitted graph; NaN if not known.
     """
 
     values: Tensor
     ids: Array
     scale: float = 1.0
+    similarity: float = nan
 
     @property
     def dim(self) -> int:
@@ -84,6 +89,53 @@ class NodeCoordinates:
             rows = _extended(rows, known, undirected_adjacency(graph))
         return rows * self.scale
 
+    def rows_or_mean(self, graph: GraphData) -> Tensor:
+        """The coordinates of the nodes of any graph, with the mean for nodes that have none.
+
+        They are those of `rows_of`, but nodes that are not reached have the mean of the fitted
+        rows. So have all nodes where no id is known, or where known ids are those of other nodes:
+        neighbours in this graph are then less than half as similar as in the fitted one.
+
+        Warns:
+            GraphLatentWarning: where nodes have no coordinates.
+        """
+        used = (self.values != 0).any(dim=1)
+        mean = self.values[used].mean(0) if bool(used.any()) else self.values.mean(0)
+        place = torch.from_numpy(self._places(graph))
+        known = place >= 0
+        rows = self.values[place.clamp(min=0)] * known[:, None]
+        reason = ""
+        if graph.num_graphs > 1:
+            reason = f"there are {graph.num_graphs} graphs"
+        elif not bool(known.any()):
+            reason = "none of its node ids was fitted"
+        else:
+            both = known[graph.edge_index].all(0)
+            # NaN, where there are few edges, is no sign of other nodes.
+            if 2 * _mean_cosine(rows, graph.edge_index[:, both]) < self.similarity:
+                reason = "its edges do not join the nodes that these ids were fitted for"
+        if reason:
+            warnings.warn(
+                f"The embeddings of this graph lack what the model knows of the fitted edges, since"
+                f" {reason}. To embed graphs of other nodes, fit with structure='none'.",
+                GraphLatentWarning,
+                stacklevel=2,
+            )
+            return mean.expand(graph.num_nodes, -1)
+        if not bool(known.all()):
+            rows = _extended(rows, known, undirected_adjacency(graph))
+        return torch.where((rows != 0).any(dim=1, keepdim=True), rows, mean)
+
+    @staticmethod
+    def of(graph: GraphData, values: Tensor) -> NodeCoordinates:
+        """The coordinates `values` of the nodes of `graph`.
+
+        Raises:
+            InputError: where two ids are the same.
+        """
+        similarity = _mean_cosine(values, graph.edge_index)
+        return NodeCoordinates(values, storable_ids(graph), similarity=similarity)
+
     def _places(self, graph: GraphData) -> Array:
         """The row of each node of `graph` in `values`; -1 for new nodes."""
         places = pd.Index(_keys(self.ids)).get_indexer(pd.Index(_keys(storable_ids(graph))))
@@ -92,7 +144,8 @@ class NodeCoordinates:
     def to_tensors(self) -> dict[str, Tensor]:
         """The coordinates as tensors for a file; text ids as UTF-8 with the ends of the texts."""
         scale = torch.tensor(self.scale, dtype=torch.float64)
-        tensors = {"values": self.values, "scale": scale}
+        similarity = torch.tensor(self.similarity, dtype=torch.float64)
+        tensors = {"values": self.values, "scale": scale, "similarity": similarity}
         if self.ids.dtype.kind == "i":
             return {**tensors, "ids": torch.from_numpy(self.ids)}
         texts = [text.encode("utf-8", "surrogatepass") for text in self.ids.tolist()]
@@ -109,6 +162,7 @@ class NodeCoordinates:
         """
         try:
             values, scale = tensors["values"], float(tensors["scale"])
+            similarity = float(tensors.get("similarity", nan))
             if "ids" in tensors:
                 ids = tensors["ids"].numpy()
             else:
@@ -123,7 +177,7 @@ class NodeCoordinates:
             raise InputError(
                 f"Coordinates must be one row per id, {len(ids)} ids. Got {tuple(values.shape)}."
             )
-        return cls(values, ids, scale)
+        return cls(values, ids, scale, similarity)
 
 
 def storable_ids(graph: GraphData) -> Array:
@@ -148,6 +202,24 @@ def storable_ids(graph: GraphData) -> Array:
             " Rename the nodes, or set structure='none'."
         )
     return ids
+
+
+def has_different_ids(graph: GraphData) -> bool:
+    """Whether every node has an id of its own, by which it can be recognised."""
+    try:
+        storable_ids(graph)
+    except InputError:
+        return False
+    return True
+
+
+def _mean_cosine(rows: Tensor, edge_index: Tensor) -> float:
+    """The mean inner product of the rows, of norm 1 or 0, of neighbours; NaN for few edges."""
+    source, target = edge_index
+    between = source != target
+    if int(between.sum()) < _FEW_EDGES:
+        return nan
+    return float((rows[source[between]] * rows[target[between]]).sum(1).mean())
 
 
 def _keys(ids: Array) -> Array:

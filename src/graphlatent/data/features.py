@@ -22,6 +22,7 @@ from torch import Tensor
 
 from graphlatent.data.columns import ColumnSpec, encode_columns, fit_column
 from graphlatent.data.coordinates import NodeCoordinates
+from graphlatent.data.feature_matrices import beside, scaled
 from graphlatent.data.graph import GraphData
 from graphlatent.data.local_structure import NAMES as LOCAL_NAMES
 from graphlatent.data.local_structure import local_structure
@@ -49,13 +50,14 @@ class FeatureSpec:
         num_features: F, the width of the matrix; for 'given' only.
         columns: the columns in their order; for 'columns' only.
         cap: degrees above this share one feature; for 'degree' only.
-        structure_dim: number of coordinates, the last columns of the features; 0 for none.
+        structure_dim: number of coordinates; 0 for none.
+        coordinates_in: 'features' (coordinates are the last columns of the features) or 'embedding'
+            (they are no features, and stand beside the encoder's output in the embedding).
         local: mean and standard deviation of each column of `local_structure`, which stand beside
             one-hot degrees or coordinates; empty for none.
         standard: mean and standard deviation of each column of the matrix where it is standardised,
             with deviation 0 for constant columns; empty where it is taken as it is.
-        ignored: kind of the features that are left out, since all fitted nodes had the same; empty
-            for none.
+        ignored: kind of the features that are left out, the same for all nodes; empty for none.
         scale: all features are multiplied by this.
         coordinates: of the fitted nodes; None where there are none, or a spec was read without
             them.
@@ -70,6 +72,7 @@ class FeatureSpec:
     standard: tuple[tuple[float, float], ...] = ()
     ignored: Literal["", "given", "columns"] = ""
     scale: float = 1.0
+    coordinates_in: Literal["features", "embedding"] = "features"
     coordinates: NodeCoordinates | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -92,9 +95,9 @@ class FeatureSpec:
             raise InputError(
                 f"Feature spec: kind '{self.kind}' does not go with {len(self.columns)} columns."
             )
+        featureless = self.kind in ("degree", "structure")
         if self.kind != "degree" and self.cap:
             raise InputError(f"Feature spec: kind '{self.kind}' does not go with cap={self.cap}.")
-        featureless = self.kind in ("degree", "structure")
         if self.local and (not featureless or len(self.local) != len(LOCAL_NAMES)):
             raise InputError(
                 f"Feature spec: kind '{self.kind}' does not go with local={self.local}."
@@ -118,6 +121,11 @@ class FeatureSpec:
             raise InputError(f"Feature spec: scale must be a positive float. Got {self.scale!r}.")
         if self.kind == "structure" and not self.structure_dim:
             raise InputError("Feature spec: kind 'structure' does not go with structure_dim=0.")
+        if self.coordinates_in not in ("features", "embedding") or (
+            self.coordinates_in == "embedding" and (featureless or not self.structure_dim)
+        ):
+            message = f"kind '{self.kind}' does not go with coordinates_in={self.coordinates_in!r}."
+            raise InputError(f"Feature spec: {message}")
         if self.coordinates is not None and self.coordinates.dim != self.structure_dim:
             raise InputError(
                 f"Feature spec: structure_dim={self.structure_dim} does not go with coordinates of"
@@ -133,14 +141,23 @@ class FeatureSpec:
     def width(self) -> int:
         """W: the number of features of a node."""
         if self.kind == "degree":
-            return self.cap + 1 + len(self.local) + self.structure_dim
+            return self.cap + 1 + len(self.local) + self._feature_coordinates
         columns = sum(c.width for c in self.columns)
-        return self.num_features + columns + len(self.local) + self.structure_dim
+        return self.num_features + columns + len(self.local) + self._feature_coordinates
+
+    @property
+    def embedding_coordinates(self) -> int:
+        """The number of coordinates that are no features and stand in the embedding."""
+        return self.structure_dim - self._feature_coordinates
+
+    @property
+    def _feature_coordinates(self) -> int:
+        return self.structure_dim if self.coordinates_in == "features" else 0
 
     @property
     def names(self) -> list[str]:
         """A name for each feature."""
-        coordinates = [f"structure{i}" for i in range(self.structure_dim)]
+        coordinates = [f"structure{i}" for i in range(self._feature_coordinates)]
         if self.kind == "given":
             return [f"x{i}" for i in range(self.num_features)] + coordinates
         local = list(LOCAL_NAMES) if self.local else []
@@ -161,6 +178,8 @@ class FeatureSpec:
         }
         if self.structure_dim:
             values["structure_dim"] = self.structure_dim
+        if self.coordinates_in != "features":
+            values["coordinates_in"] = self.coordinates_in
         if self.local:
             values["local"] = [list(pair) for pair in self.local]
         if self.standard:
@@ -181,8 +200,7 @@ class FeatureSpec:
             raise InputError(
                 f"Feature spec: it needs 'kind', and keys out of {sorted(allowed)}. Got {values!r}."
             )
-        columns = values.get("columns", ())
-        if not isinstance(columns, list | tuple):
+        if not isinstance(columns := values.get("columns", ()), list | tuple):
             raise InputError(f"Feature spec: columns must be a list. Got {columns!r}.")
         specs = tuple(ColumnSpec.from_dict(c) for c in columns)
         pairs = {name: _pairs(name, values.get(name, ())) for name in ("local", "standard")}
@@ -265,11 +283,18 @@ def encode_features(
     if spec.structure_dim:
         if spec.coordinates is None:
             raise InputError("This feature spec was read without the coordinates of its nodes.")
+        if spec.coordinates_in == "embedding":
+            encoded = replace(encoded, coordinates=spec.coordinates.rows_or_mean(graph))
+            return _scaled_features(spec, encoded)
         rows = spec.coordinates.rows_of(graph)
         encoded = encoded.with_features(rows if encoded.x is None else beside(encoded.x, rows))
-    if spec.scale == 1.0 or encoded.x is None:
-        return encoded
-    return encoded.with_features(scaled(encoded.x, spec.scale))
+    return _scaled_features(spec, encoded)
+
+
+def _scaled_features(spec: FeatureSpec, graph: GraphData) -> GraphData:
+    if graph.x is None or spec.scale == 1.0:
+        return graph
+    return graph.with_features(scaled(graph.x, spec.scale))
 
 
 def fit_local(spec: FeatureSpec, graph: GraphData) -> FeatureSpec:
@@ -297,13 +322,6 @@ def fit_scale(spec: FeatureSpec, graph: GraphData, *, row_normalize: bool = Fals
     return replace(spec, scale=min(max(scale, 1e-30), 1e30))
 
 
-def scaled(x: Tensor | SparseMatrix, factor: float) -> Tensor | SparseMatrix:
-    """`x` times a number."""
-    if isinstance(x, Tensor):
-        return x * factor
-    return SparseMatrix(x.crow, x.col, x.value * factor, x.shape)
-
-
 def without_coordinates(spec: FeatureSpec, graph: GraphData) -> GraphData:
     """The graph without the columns of `x` that are coordinates; x is None for kind 'structure'.
 
@@ -311,11 +329,12 @@ def without_coordinates(spec: FeatureSpec, graph: GraphData) -> GraphData:
         spec: as `fit_features` made it.
         graph: with features encoded according to `spec`.
     """
-    if not spec.structure_dim or graph.x is None:
+    graph = replace(graph, coordinates=None)
+    if spec.coordinates_in == "embedding" or not spec.structure_dim or graph.x is None:
         return graph
     if spec.kind == "structure":
         return graph.without_features()
-    width = spec.width - spec.structure_dim
+    width = spec.width - spec._feature_coordinates
     if isinstance(graph.x, Tensor):
         return replace(graph, x=graph.x[:, :width])
     kept = graph.x.col < width
@@ -323,22 +342,9 @@ def without_coordinates(spec: FeatureSpec, graph: GraphData) -> GraphData:
     return replace(graph, x=SparseMatrix.from_coo(row, col, value, (graph.num_nodes, width)))
 
 
-def beside(x: Tensor | SparseMatrix, rows: Tensor) -> Tensor | SparseMatrix:
-    """The matrix [x, rows] of features and coordinates, dense or sparse as `x` is."""
-    if isinstance(x, Tensor):
-        return torch.cat([x, rows], dim=1)
-    row, col = torch.nonzero(rows, as_tuple=True)
-    return SparseMatrix.from_coo(
-        torch.cat([x.row, row]),
-        torch.cat([x.col, col + x.shape[1]]),
-        torch.cat([x.value, rows[row, col]]),
-        (x.shape[0], x.shape[1] + rows.shape[1]),
-    )
-
-
 def _encode_given(spec: FeatureSpec, graph: GraphData) -> GraphData:
     """The graph with encoded features, without coordinates; x is None where there are no others."""
-    width = spec.width - spec.structure_dim
+    width = spec.width - spec._feature_coordinates
     if spec.kind == "degree":
         row, col = torch.arange(graph.num_nodes), graph.degree.clamp(max=spec.cap)
         ones = torch.ones(graph.num_nodes, dtype=torch.float32)

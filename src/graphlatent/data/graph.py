@@ -68,6 +68,8 @@ class GraphData:
         node_ids: the user's names of the nodes [N], or None for 0..N-1.
         graph_ids: the user's names of the graphs [B], or None for 0..B-1.
         y: labels, per node [N] or per graph [B], or None. Training never reads them.
+        coordinates: coordinates computed from the edges, float32 [N, C], that an embedding contains
+            beside the encoder's output, or None; set where features are encoded.
         undirected: every edge is there in both directions, with one weight.
         symmetrized: this is so because reverse edges were added.
         notes: what was done to the input, as sentences.
@@ -82,6 +84,7 @@ class GraphData:
     node_ids: np.ndarray[Any, Any] | None = None
     graph_ids: np.ndarray[Any, Any] | None = None
     y: np.ndarray[Any, Any] | None = None
+    coordinates: Tensor | None = None
     undirected: bool = True
     symmetrized: bool = False
     notes: tuple[str, ...] = ()

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from graphlatent.config import Level, Settings
 from graphlatent.data.batches import Batch, BatchSource, EdgeList, Structure
 from graphlatent.nn.encoders import GNNEncoder
-from graphlatent.nn.head import GraphHead, NodeHead
+from graphlatent.nn.graph_head import GraphHead
+from graphlatent.nn.node_head import NodeHead
 from graphlatent.nn.propagation import as_gcn_matrix
 from graphlatent.nn.readout import num_poolings, readout
 from graphlatent.ops.sparse import SparseMatrix, to_dense
@@ -150,7 +151,8 @@ class Method(ABC, Generic[AnySettings]):
             pooled = self._pooled(layers, batch)
             return head.forward(pooled) if isinstance(head, GraphHead) else pooled
         if isinstance(head, NodeHead):
-            return head.forward(batch.x, self.smoothing_matrix(model, batch), layers[-1])
+            matrix = self.smoothing_matrix(model, batch)
+            return head.forward(batch.x, matrix, layers[-1], batch.coordinates)
         if getattr(self.settings, "concat_input", False):
             return torch.cat([layers[-1], to_dense(batch.x)], dim=1)
         return layers[-1]
@@ -176,17 +178,24 @@ class Method(ABC, Generic[AnySettings]):
             head.fit(self._pooled(layers, batch), generator=generator)
         else:
             matrix = self.smoothing_matrix(model, batch)
-            head.fit(batch.x, matrix, layers[-1], generator=generator)
+            head.fit(batch.x, matrix, layers[-1], batch.coordinates, generator=generator)
 
     def smoothing_matrix(self, model: nn.Module, batch: Batch) -> SparseMatrix:
         """The matrix D^-1/2 (A + I) D^-1/2 of a batch, [N, N], for the head of a node embedding."""
         kind = getattr(model.encoder, "kind", None)
         return as_gcn_matrix(batch.structure, kind=kind, dtype=batch.x.dtype)
 
-    def build_with_head(self, in_dim: int, *, generator: torch.Generator) -> nn.Module:
+    def build_with_head(
+        self, in_dim: int, *, generator: torch.Generator, coordinate_dim: int = 0
+    ) -> nn.Module:
         """The model that `build` returns, with a head `model.head` where the settings ask for one.
 
         The head is not fitted yet (`fit_head`).
+
+        Args:
+            in_dim: number of features.
+            generator: of the initial weights, on the CPU.
+            coordinate_dim: number of coordinates that the embedding contains.
         """
         # Also where another default dtype is set, in which modules of torch are built.
         model = self.build(in_dim, generator=generator).to(torch.float32)
@@ -205,6 +214,7 @@ class Method(ABC, Generic[AnySettings]):
                 embedding_dim=dim,
                 feature_weight=getattr(settings, "feature_weight", 1.0),
                 encoder_weight=getattr(settings, "encoder_weight", 1.0),
+                coordinate_dim=coordinate_dim,
             )
         return model
 

@@ -1,4 +1,4 @@
-"""How similar the features of neighbours are, and what follows for averages and for training.
+"""How similar the features of neighbours are, and what follows for training.
 
 Without labels, two correlations tell good edges from good features (docs/theory.md): that of the
 rows of two neighbours, and that of two neighbours of one node. Legend: N nodes, F features, D
@@ -16,13 +16,6 @@ from torch import Tensor
 from graphlatent.data.measurements import FEW, has_measurements
 from graphlatent.ops.sparse import SparseMatrix, multiply, to_dense, unit_rows
 
-SMOOTH_FACTOR, SMOOTH_RANGE = 0.45, (0.5, 2.0)
-"""Weight of 2-hop averages: SMOOTH_FACTOR times the squared gain of an average, in SMOOTH_RANGE.
-
-Where a node's own features are reliable, averages blur what sets it apart; where they are mostly
-noise and the edges are good, averages carry the signal; where edges are bad or few, averages lose
-it. docs/defaults.md has the validation accuracies behind the numbers.
-"""
 VARIANCE_RANGE = (0.05, 1.0)
 """Share of the variance term's weight: half of the squared signal-to-noise ratio, in this range.
 
@@ -62,6 +55,11 @@ class NeighbourSimilarity:
         return self.deviations > _SIGNIFICANT
 
     @property
+    def unlike(self) -> bool:
+        """Whether neighbours are less alike than they are by chance."""
+        return self.deviations < -_SIGNIFICANT
+
+    @property
     def homophily(self) -> float:
         """The share of the edges that stay in a class; NaN where neighbours are not alike."""
         return min(max(self.siblings / self.neighbours, 0.0), 1.0) if self.significant else nan
@@ -85,18 +83,6 @@ class NeighbourSimilarity:
         # Features without noise would make it infinite.
         noise = max(1 - self.reliability, 0.01)
         return self.homophily**2 * self.reliability * self.degree / noise
-
-    @property
-    def smooth_weight(self) -> float:
-        """The weight of 2-hop averages beside own features; 1 where neighbours are not alike.
-
-        The gain of an average is its reliability, SNR / (1 + SNR), divided by that of the features.
-        """
-        if not self.significant:
-            return 1.0
-        gain = self.signal_to_noise / (1 + self.signal_to_noise) / self.reliability
-        low, high = SMOOTH_RANGE
-        return min(max(SMOOTH_FACTOR * gain**2, low), high)
 
     @property
     def variance_share(self) -> float:

@@ -9,11 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+import scipy.sparse as sp
 import torch
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from graphlatent.config import GraphSettings, Settings
-from graphlatent.data.coordinates import NodeCoordinates, storable_ids
+from graphlatent.data.communities import edges_are_predictable
+from graphlatent.data.coordinates import NodeCoordinates, has_different_ids
 from graphlatent.data.features import (
     FeatureSpec,
     encode_features,
@@ -29,6 +33,10 @@ from graphlatent.errors import ConfigError, InputError, RunFolderError
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.training.loop import seeded
+
+# Share of the nodes that must be connected for coordinates beside features: a set of graphs that
+# came as one is to be embedded like other graphs of its kind.
+_CONNECTED = 0.5
 
 
 def fit_encoding(
@@ -54,9 +62,17 @@ def fit_encoding(
         spec = replace(_fit_unscaled(graph.without_features(), settings, run), ignored=kind)
     else:
         spec = _fit_unscaled(graph, settings, run)
-    if not settings.scale_features:
+    if settings.scale_features:
+        spec = fit_scale(spec, graph, row_normalize=settings.row_normalize)
+    if spec.structure_dim or not embeds_coordinates(graph, settings):
         return spec
-    return fit_scale(spec, graph, row_normalize=settings.row_normalize)
+    coordinates = _coordinates(graph, settings, run)
+    return replace(
+        spec,
+        structure_dim=coordinates.dim,
+        coordinates_in="embedding",
+        coordinates=coordinates,
+    )
 
 
 def _fit_unscaled(graph: GraphData, settings: Settings, run: RunFolder | None) -> FeatureSpec:
@@ -67,13 +83,8 @@ def _fit_unscaled(graph: GraphData, settings: Settings, run: RunFolder | None) -
     if not uses_coordinates(graph, settings):
         local = spec.kind == "degree" and getattr(settings, "structure", "none") == "auto"
         return fit_local(spec, graph) if local else spec
-    dim = min(getattr(settings, "structure_dim", 0), graph.num_nodes)
-    stored = None if run is None or run.replace else stored_coordinates(run)
-    if stored is None or stored.dim != dim or not stored.belongs_to(graph):
-        # Stored ones of another graph are reported with all other differences of the run.
-        generator = seeded(settings.random_state, 3)
-        values = structure_coordinates(graph, dim=dim, generator=generator)
-        stored = NodeCoordinates(values, storable_ids(graph))
+    stored = _coordinates(graph, settings, run)
+    dim = stored.dim
     if spec.kind == "degree":
         coordinates = replace(stored, scale=1.0)
         alone = FeatureSpec("structure", structure_dim=dim, coordinates=coordinates)
@@ -84,6 +95,53 @@ def _fit_unscaled(graph: GraphData, settings: Settings, run: RunFolder | None) -
     features = encode_features(spec, graph, row_normalize=settings.row_normalize).x
     coordinates = replace(stored, scale=_matching_scale(features, stored.values))
     return replace(spec, structure_dim=dim, coordinates=coordinates)
+
+
+def _coordinates(graph: GraphData, settings: Settings, run: RunFolder | None) -> NodeCoordinates:
+    """The coordinates of a graph, those that the run has stored where they are of this graph."""
+    dim = min(getattr(settings, "structure_dim", 0), graph.num_nodes)
+    stored = None if run is None or run.replace else stored_coordinates(run)
+    if stored is None or stored.dim != dim or not stored.belongs_to(graph):
+        # Stored ones of another graph are reported with all other differences of the run.
+        generator = seeded(settings.random_state, 3)
+        values = structure_coordinates(graph, dim=dim, generator=generator)
+        stored = NodeCoordinates.of(graph, values)
+    return stored
+
+
+def embeds_coordinates(graph: GraphData, settings: Settings) -> bool:
+    """Whether coordinates computed from the edges stand in the embedding beside given features.
+
+    Under structure='auto' they do in the combined embedding of a single graph, most of which is
+    connected, if its edges are predictable from each other (communities.py).
+    """
+    auto = getattr(settings, "structure", "none") == "auto"
+    combined = getattr(settings, "embedding", "") == "combined"
+    if not (auto and combined and _has_usable_edges(graph)):
+        return False
+    if not has_different_ids(graph) or _largest_component(graph) < _CONNECTED * graph.num_nodes:
+        return False
+    return edges_are_predictable(graph, generator=seeded(settings.random_state, 3))
+
+
+def _largest_component(graph: GraphData) -> int:
+    """The number of nodes of the largest connected component."""
+    source, target = graph.edge_index.numpy()
+    shape = (graph.num_nodes, graph.num_nodes)
+    adjacency = sp.coo_matrix((np.ones(len(source), dtype=np.int8), (source, target)), shape=shape)
+    _, component = connected_components(adjacency.tocsr(), directed=False)
+    return int(np.bincount(component).max())
+
+
+def _has_usable_edges(graph: GraphData) -> bool:
+    """Whether there is one graph, an edge of positive weight between two nodes, and no negative."""
+    weight, (source, target) = graph.edge_weight, graph.edge_index
+    between = source != target
+    if weight is not None:
+        if bool((weight < 0).any()):
+            return False
+        between = between & (weight > 0)
+    return graph.num_graphs == 1 and bool(between.any())
 
 
 def ignores_features(graph: GraphData, settings: Settings) -> bool:
@@ -114,16 +172,12 @@ def uses_coordinates(graph: GraphData, settings: Settings) -> bool:
         )
     if structure != "auto" or isinstance(settings, GraphSettings):
         return structure == "always"
-    if not hasattr(settings, "structure_dim") or graph.num_graphs > 1:
-        return False
-    weight, (source, target) = graph.edge_weight, graph.edge_index
-    between = source != target
-    if weight is not None:
-        if bool((weight < 0).any()):
-            return False
-        between = between & (weight > 0)
     featureless = graph.x is None and not graph.columns
-    return bool(between.any()) and (featureless or graph.has_equal_features())
+    return (
+        hasattr(settings, "structure_dim")
+        and _has_usable_edges(graph)
+        and (featureless or graph.has_equal_features())
+    )
 
 
 def stored_coordinates(run: RunFolder) -> NodeCoordinates | None:

@@ -50,7 +50,11 @@ def set_up(
     assert graph.x is not None
     settings = method.settings
     memory = PeakMemory(device)
-    model = method.build_with_head(graph.x.shape[1], generator=seeded(settings.random_state, 0))
+    coordinates = 0 if graph.coordinates is None else graph.coordinates.shape[1]
+    generator = seeded(settings.random_state, 0)
+    model = method.build_with_head(
+        graph.x.shape[1], generator=generator, coordinate_dim=coordinates
+    )
     model = model.to(device=device, dtype=torch.float32)
     if settings.precision == "bf16" and not usable(next(model.parameters())):
         warnings.warn(

@@ -1,0 +1,75 @@
+"""Whether the edges of a graph say where other edges are, tested on edges that are held out.
+
+Coordinates computed from edges are worth having only if they do: those of a random graph are noise.
+Legend: N nodes, E edges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from scipy.stats import rankdata
+from torch import Tensor
+
+from graphlatent.data.graph import GraphData
+from graphlatent.data.structure import structure_coordinates
+
+LEAST_AUC = 0.52
+"""A smaller area under the curve counts as that of a random graph."""
+_DEVIATIONS = 3.0
+_TEST_DIM = 32
+# Edges that are held out in all, in up to this many parts, each with coordinates of its own.
+_WANTED_EDGES, _PARTS = 50_000, 5
+
+
+def edges_are_predictable(graph: GraphData, *, generator: torch.Generator) -> bool:
+    """Whether neighbours that are held out are closer in coordinates than other nodes are.
+
+    The edges are divided into five parts. Coordinates of the rest are to tell the edges of a part
+    from pairs of their endpoints drawn anew, so that degrees alone say nothing. The area under the
+    curve must be LEAST_AUC and three standard deviations above 1/2. Where there are many edges, one
+    part is enough.
+
+    Args:
+        graph: its edges are taken as undirected, and without weights.
+        generator: of the parts and pairs, on the CPU.
+    """
+    source, target = graph.edge_index
+    pairs = torch.stack([torch.minimum(source, target), torch.maximum(source, target)])
+    pairs = torch.unique(pairs[:, source != target], dim=1)
+    num_edges = pairs.shape[1]
+    if num_edges < _PARTS:
+        return False
+    parts = torch.tensor_split(torch.randperm(num_edges, generator=generator), _PARTS)
+    values: list[tuple[float, int]] = []
+    count = 0
+    for held in parts:
+        if count < _WANTED_EDGES:
+            values.append((_held_out_auc(graph, pairs, held, generator), len(held)))
+            count += len(held)
+    auc = sum(value * size for value, size in values) / count
+    # Of the rank sum with as many edges as pairs, where both have the same distribution.
+    deviation = (1 / (6 * count)) ** 0.5
+    return bool(auc > max(LEAST_AUC, 0.5 + _DEVIATIONS * deviation))
+
+
+def _held_out_auc(
+    graph: GraphData, pairs: Tensor, held: Tensor, generator: torch.Generator
+) -> float:
+    """The area under the curve of the cosine for edges that coordinates were computed without."""
+    kept = torch.ones(pairs.shape[1], dtype=torch.bool)
+    kept[held] = False
+    both = torch.cat([pairs[:, kept], pairs[:, kept].flip(0)], dim=1)
+    order = torch.argsort(both[0] * graph.num_nodes + both[1])
+    rest = replace(
+        graph.without_features(), edge_index=both[:, order], edge_weight=None, undirected=True
+    )
+    rows = structure_coordinates(rest, dim=_TEST_DIM, generator=generator)
+    first, second = pairs[:, held]
+    other = second[torch.randperm(len(held), generator=generator)]
+    scores = [(rows[first] * rows[node]).sum(1).numpy() for node in (second, other)]
+    ranks = rankdata(np.concatenate(scores))[: len(held)]
+    size = len(held)
+    return float((ranks.sum() - size * (size + 1) / 2) / size**2)

@@ -1,0 +1,80 @@
+"""Whether edges are predictable: with and without communities, degrees alone, few edges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from cases import generator, graph_of, partitioned
+from graphlatent.data import communities
+from graphlatent.data.communities import edges_are_predictable
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_communities_are_found_and_random_edges_are_not(seed):
+    assert edges_are_predictable(partitioned(0.8, seed=seed), generator=generator(seed))
+    assert not edges_are_predictable(partitioned(0.0, seed=seed), generator=generator(seed))
+
+
+def test_unequal_degrees_alone_predict_nothing():
+    rng = np.random.default_rng(0)
+    weight = rng.pareto(2.0, 400) + 0.5
+    edges = rng.choice(400, (2, 1600), p=weight / weight.sum())
+    assert not edges_are_predictable(graph_of(edges, 400), generator=generator(0))
+
+
+def test_a_ring_of_cliques_is_predictable():
+    cliques = [(6 * c + i, 6 * c + j) for c in range(20) for i in range(6) for j in range(i)] + [
+        (6 * c, (6 * c + 7) % 120) for c in range(20)
+    ]
+    assert edges_are_predictable(graph_of(np.array(cliques).T, 120), generator=generator(0))
+
+
+@pytest.mark.filterwarnings("ignore:The input has no edges")
+@pytest.mark.parametrize("num_edges", [0, 1, 4])
+def test_a_few_edges_say_nothing(num_edges):
+    path = np.stack([np.arange(num_edges), np.arange(num_edges) + 1])
+    assert not edges_are_predictable(graph_of(path, 6), generator=generator(0))
+
+
+def test_edges_are_held_out(monkeypatch):
+    """Coordinates are never computed from an edge that they are to predict."""
+    graph, seen = partitioned(0.8), []
+    compute = communities.structure_coordinates
+
+    def spy(rest, **options):
+        seen.append({tuple(edge) for edge in rest.edge_index.T.tolist()})
+        return compute(rest, **options)
+
+    monkeypatch.setattr(communities, "structure_coordinates", spy)
+    edges_are_predictable(graph, generator=generator(0))
+    every = {tuple(edge) for edge in graph.edge_index.T.tolist()}
+    every = {(a, b) for a, b in every if a != b}
+    assert len(seen) == 5
+    held = [every - rest for rest in seen]
+    # The parts are disjoint, and together all edges.
+    assert set.union(*held) == every and sum(map(len, held)) == len(every)
+    assert all((b, a) in part for part in held for a, b in part)
+
+
+def test_one_part_is_enough_for_many_edges(monkeypatch):
+    monkeypatch.setattr(communities, "_WANTED_EDGES", 100)
+    calls = []
+    compute = communities.structure_coordinates
+
+    def counted(rest, **options):
+        calls.append(1)
+        return compute(rest, **options)
+
+    monkeypatch.setattr(communities, "structure_coordinates", counted)
+    assert edges_are_predictable(partitioned(0.8), generator=generator(0))
+    assert len(calls) == 1
+
+
+def test_the_input_and_the_result_do_not_change():
+    graph = partitioned(0.5)
+    before = graph.fingerprint()
+    results = {edges_are_predictable(graph, generator=generator(1)) for _ in range(3)}
+    assert len(results) == 1 and graph.fingerprint() == before
+    assert torch.equal(graph.edge_index, partitioned(0.5).edge_index)
