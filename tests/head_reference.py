@@ -110,7 +110,7 @@ def latent(z, a):
         averaged=floored(b_k, u),
         a=a_k,
         b=b_k,
-        share=np.clip(from_s / (from_z + from_s), 0.25, 0.9),
+        share=np.clip(from_s / (from_z + from_s), 0.25, 0.8),
         deviations=deviations,
         kept=kept,
     )

@@ -156,6 +156,13 @@ class Settings:
         """The values that replace None in the settings; none by default."""
         return {}
 
+    def adapted_to(self: AnySettings, num_nodes: int) -> AnySettings:
+        """The settings for a graph of this size, with values for some that are None.
+
+        By default they are the same for every graph.
+        """
+        return self
+
     def check_together(self, owner: str) -> None:
         """Raise a `ConfigError` where settings contradict each other; does nothing by default."""
 

@@ -109,9 +109,9 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             The fitted estimator itself.
         """
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit")
-        settings = self._resolved()
+        graph, settings = self._read_to_fit(X)
         run = RunFolder(run) if isinstance(run, (str, Path)) else run
-        graph, spec = self._prepare(X, settings, run=run)
+        graph, spec = self._prepare(graph, settings, run=run)
         training, everything = self._set_up(graph, settings)
         if run is not None:
             config = self._config(training.settings)
@@ -137,9 +137,9 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         Yields:
             (epoch, fitted estimator).
         """
-        settings = self._resolved()
+        graph, settings = self._read_to_fit(X)
         checked = self._checked_epochs(epochs, settings.epochs)
-        graph, spec = self._prepare(X, settings)
+        graph, spec = self._prepare(graph, settings)
         training, everything = self._set_up(graph, settings)
         for epoch in checked:
             training.run(until=epoch)
@@ -279,10 +279,18 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         """The embeddings of a batch, [M, D]."""
         return embedded_rows(self.method_, self.model_, batch)
 
-    def _resolved(self) -> Settings:
-        """The checked settings of this estimator."""
+    def _resolved(self, graph: GraphData | None = None) -> Settings:
+        """The checked settings of this estimator, adapted to the size of a graph to be fitted."""
         settings = self.settings_class(**self.get_params())
+        if graph is not None:
+            settings = settings.adapted_to(graph.num_nodes)
         return resolve(settings, owner=type(self).__name__)
+
+    def _read_to_fit(self, X: Any) -> tuple[GraphData, Settings]:
+        """The graphs to fit, and the settings that are adapted to them."""
+        # Wrong settings are reported before a large file is read.
+        graph = self._read(X, self._resolved())
+        return graph, self._resolved(graph)
 
     def _config(self, settings: Settings) -> RunConfig:
         return RunConfig(to_mapping(settings), self.level, self.method.name)
@@ -359,9 +367,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         return graph
 
     def _prepare(
-        self, X: Any, settings: Settings, *, run: RunFolder | None = None
+        self, graph: GraphData, settings: Settings, *, run: RunFolder | None = None
     ) -> tuple[GraphData, FeatureSpec]:
-        graph = self._read(X, settings)
         spec = fit_encoding(graph, settings, run=run)
         return self._encoded(graph, spec, settings), spec
 

@@ -80,7 +80,7 @@ def test_by_hand():
     torch.testing.assert_close(found.own, torch.tensor([0.67352, 1.56281]), atol=2e-5, rtol=0)
     torch.testing.assert_close(found.averaged, torch.tensor([1.04245, 0.62615]), atol=2e-5, rtol=0)
     # 0.868491 of 0.935762 belong to averages, which is more than the limit.
-    assert found.share == 0.9
+    assert found.share == 0.8
 
 
 def test_direction_without_a_weight_by_hand():
@@ -250,7 +250,7 @@ def test_weights_are_finite_and_in_range(sizes, num_features, kind, scale, seed)
         assert torch.isfinite(weight).all()
         assert (weight >= 0.3 - 1e-6).all()
         assert weight.max() >= 1 - 1e-5
-    assert found.share in (0.1, 0.3) or 0.25 <= found.share <= 0.9
+    assert found.share in (0.1, 0.3) or 0.25 <= found.share <= 0.8
 
 
 @settings(max_examples=20, deadline=None)
@@ -263,3 +263,15 @@ def test_units_and_rotations_change_nothing(seed, scale):
     assert other.share == pytest.approx(found.share, rel=1e-2)
     torch.testing.assert_close(other.own, found.own, rtol=2e-2, atol=1e-3)
     torch.testing.assert_close(other.averaged, found.averaged, rtol=2e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_averages_that_are_rounding_errors_are_not_used(seed):
+    # In cliques of five, one column is shared but for noise, the other sums to 0 in each clique and
+    # is orthogonal to that noise: its averages are 0.
+    matrix = SparseMatrix.from_scipy(sp.csr_matrix(np.kron(np.eye(40), np.full((5, 5), 0.2))))
+    size = torch.randn(3, 40, 1, generator=generator(seed))
+    shared = size[0] + 0.5 * size[1] * torch.tensor([1.0, -1, 0, 0, 0])
+    apart = 0.3 * size[2] * torch.tensor([0.0, 0, 1, -1, 0])
+    z = torch.stack([shared.reshape(-1), apart.reshape(-1)], dim=1)
+    torch.testing.assert_close(estimate(z, matrix).own, torch.ones(2))

@@ -71,7 +71,7 @@ def train(
         resolved = estimator._resolved()
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved))
-        output.note(_summary(about, resolved))
+        output.note(_summary(about, estimator._resolved(graph)))
         began = time.monotonic()
         with (
             _interruptible() as stop,

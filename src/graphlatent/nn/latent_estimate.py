@@ -26,8 +26,9 @@ from torch import Tensor
 
 from graphlatent.nn.similarity import NeighbourSimilarity, neighbour_similarity
 from graphlatent.ops.sparse import SparseMatrix
+from graphlatent.ops.svd import with_fixed_signs
 
-SHARE_RANGE = (0.25, 0.9)
+SHARE_RANGE = (0.25, 0.8)
 """Share of the variance of both blocks that the averages have, at least and at most."""
 UNRELATED_SHARE, UNLIKE_SHARE = 0.1, 0.3
 """The same where neighbours are as alike as any two nodes, and where they are less alike."""
@@ -37,6 +38,8 @@ _SMALLEST_HOMOPHILY = 0.05
 _LARGEST_RELIABILITY = 0.95
 # Own features and averages that are nearly collinear count as correlated by sqrt(1 - this).
 _CONDITION = 1e-3
+# Variances below this part of the largest one are 0.
+_ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,20 +129,22 @@ def _moments(z: Tensor, averages: Tensor, matrix: SparseMatrix) -> _Moments:
         "neighbours": (centred, edges.multiply(centred)),
     }
     products = {name: (a.T @ b).to(torch.float64) for name, (a, b) in pairs.items()}
-    directions = torch.linalg.eigh(products["own"])[1].flip(1)
+    directions = with_fixed_signs(torch.linalg.eigh(products["own"])[1].flip(1))
     along = {
         name: torch.einsum("ik,ij,jk->k", directions, product, directions)
         for name, product in products.items()
     }
     own = along["own"].clamp(min=0) / num_nodes
-    # Directions of rounding errors have no variance.
-    own = torch.where(own > 1e-10 * own.amax(), own, 0.0)
+    averaged = along["averaged"].clamp(min=0) / num_nodes
+    # Rounding errors are no variance.
+    own = torch.where(own > _ROUNDING * own.amax(), own, 0.0)
+    averaged = torch.where((averaged > _ROUNDING * averaged.amax()) & (own > 0), averaged, 0.0)
     neighbours = along["neighbours"] / (weight.sum() * torch.where(own > 0, own, 1.0))
     return _Moments(
         directions,
         own,
-        torch.where(own > 0, along["averaged"].clamp(min=0) / num_nodes, 0.0),
-        torch.where(own > 0, along["both"] / num_nodes, 0.0),
+        averaged,
+        torch.where(averaged > 0, along["both"] / num_nodes, 0.0),
         torch.where(own > 0, neighbours, 0.0),
         float((2 * weight.square().sum()).sqrt() / weight.sum()),
     )

@@ -45,7 +45,7 @@ def right_singular_vectors(
         basis = _row_space(x, sample, generator=generator)
         vectors = basis @ _leading(_gram(multiply(x, basis)), min(k, sample)).to(basis.dtype)
     out = torch.zeros(width, k, dtype=x.dtype, device=x.device)
-    out[:, : vectors.shape[1]] = _with_fixed_signs(vectors)
+    out[:, : vectors.shape[1]] = with_fixed_signs(vectors)
     return out
 
 
@@ -78,6 +78,7 @@ def _leading(gram: Tensor, k: int) -> Tensor:
     return torch.where(nonzero, vectors, torch.zeros_like(vectors))
 
 
-def _with_fixed_signs(vectors: Tensor) -> Tensor:
+def with_fixed_signs(vectors: Tensor) -> Tensor:
+    """The columns, each with a sign such that its entry of largest absolute value is positive."""
     largest = vectors.gather(0, vectors.abs().argmax(0, keepdim=True))
     return torch.where(largest < 0, -vectors, vectors)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from cases import random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
 from graphlatent.bench.loading import load_recipe
+from graphlatent.config import resolve
 from graphlatent.errors import ConfigError
+from graphlatent.methods.lagraph import settings as lagraph_settings
 from graphlatent.methods.lagraph.settings import (
     GRAPH_PRESETS,
     GRAPH_SIZES,
@@ -160,3 +163,36 @@ def test_a_size_of_the_paper_is_refused():
     with pytest.raises(ConfigError) as caught:
         NodeLaGraph(preset="paper", size="small")._resolved()
     assert "size" in str(caught.value) and "preset='plus'" in str(caught.value)
+
+
+def test_the_default_is_smaller_for_large_graphs():
+    def sizes(num_nodes, cls=NodeLaGraph, **values):
+        settings = cls(**values).settings_class(**cls(**values).get_params())
+        adapted = resolve(settings.adapted_to(num_nodes), owner="test")
+        return adapted.hidden_dim, adapted.epochs
+
+    assert sizes(50_000) == (512, 100)
+    assert sizes(50_001) == (128, 59)
+    assert sizes(100_000) == (128, 30)
+    assert sizes(10_000_000) == (128, 10)
+    # What is set, other sizes, presets and levels stay as they are.
+    assert sizes(100_000, hidden_dim=300) == (300, 30)
+    assert sizes(100_000, epochs=0) == (128, 0)
+    assert sizes(100_000, size="large") == (1024, 300)
+    assert sizes(100_000, preset="paper") == (512, 200)
+    assert sizes(100_000, cls=GraphLaGraph) == (256, 20)
+
+
+def test_fit_adapts_to_the_graph(monkeypatch, tmp_path):
+    monkeypatch.setattr(lagraph_settings, "LARGE_GRAPH", 20)
+    monkeypatch.setattr(lagraph_settings, "_NODE_EPOCHS", 60)
+    monkeypatch.setattr(lagraph_settings, "_LEAST_EPOCHS", 1)
+    graph = random_graph([30])
+    fitted = NodeLaGraph(device="cpu").fit(graph)
+    assert (fitted.settings_.hidden_dim, fitted.settings_.epochs) == (128, 2)
+    assert len(fitted.history_.loss) == 2
+    assert fitted.hidden_dim is None
+    monkeypatch.undo()
+    # A saved model has its own size, whatever the rule is then.
+    loaded = NodeLaGraph.load(fitted.save(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.transform(graph), fitted.transform(graph))

@@ -7,7 +7,7 @@ formulas, 'released' what the authors' scripts train with.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 from torch import nn
@@ -122,6 +122,11 @@ GRAPH_PRESETS: Mapping[str, Mapping[str, Any]] = {
         "lr": 5e-4,
     },
 }
+LARGE_GRAPH = 50_000
+"""Nodes beyond which the default is narrower and shorter, so that training ends in minutes."""
+# Epochs times nodes of the default for larger graphs, and the smallest number of epochs.
+_NODE_EPOCHS, _LEAST_EPOCHS = 3_000_000, 10
+
 # What the sizes change of 'plus'.
 NODE_SIZES: Mapping[str, Mapping[str, Any]] = {
     "small": {"hidden_dim": 128},
@@ -148,7 +153,10 @@ class LaGraphSettings(Settings):
     ] = "plus"
     size: Annotated[
         Size,
-        Doc("of preset='plus': 'small' is faster and narrower, 'large' slower and wider"),
+        Doc(
+            "of preset='plus': 'small' is faster and narrower, 'large' slower and wider; 'base' of"
+            " nodes is as narrow as 'small', with fewer epochs, for graphs above 50,000 nodes"
+        ),
     ] = "base"
     scale_features: ScaleFeatures = FROM_PRESET
     decoder: Annotated[
@@ -292,6 +300,14 @@ class NodeLaGraphSettings(LaGraphSettings, NodeSettings):
     lr: LearningRate = FROM_PRESET
     embedding: NodeEmbedding = FROM_PRESET
     structure: NodeStructure = FROM_PRESET
+
+    def adapted_to(self, num_nodes: int) -> NodeLaGraphSettings:
+        """The settings, where the default is meant narrower and shorter for a large graph."""
+        if num_nodes <= LARGE_GRAPH or (self.preset, self.size) != ("plus", "base"):
+            return self
+        epochs = max(_LEAST_EPOCHS, _NODE_EPOCHS // num_nodes)
+        smaller = {**NODE_SIZES["small"], "epochs": epochs}
+        return replace(self, **{k: v for k, v in smaller.items() if getattr(self, k) is None})
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
