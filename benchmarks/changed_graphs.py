@@ -9,8 +9,7 @@ The columns are those of unknown_graphs.py; 5 % of the nodes train.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from sklearn.decomposition import TruncatedSVD
-from unknown_graphs import COLUMNS, Array, node_set, scores
+from unknown_graphs import Array, measure, node_set, options
 
-from graphlatent import NodeLaGraph, load_dataset
+from graphlatent import load_dataset
 from graphlatent.data.graph import GraphData
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -117,23 +116,14 @@ def _part(adjacency: sp.csr_matrix, size: int, rng: np.random.Generator) -> Arra
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options(__doc__)
     parser.add_argument("--data", help="data root [default: GRAPHLATENT_DATA]")
-    parser.add_argument("--only", help="names of changes, separated by commas")
-    parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=0, help="of the changes")
     args = parser.parse_args()
-    makers: dict[str, Callable[[], GraphData]] = {
+    makers = {
         name: partial(changed, change, root=args.data, seed=args.seed)
         for name, change in CHANGES.items()
     }
-    print(f"{'set':18}" + "".join(f"{name:>12}" for name in (*COLUMNS, "difference")))
-    for name in args.only.split(",") if args.only else makers:
-        estimator = NodeLaGraph(progress=False, device="cpu")
-        row = scores(makers[name](), estimator, num_splits=args.splits, train_ratio=0.05)
-        difference = row["trained"] - max(row[other] for other in COLUMNS[1:])
-        values = (*row.values(), difference)
-        print(f"{name:18}" + "".join(f"{v:12.1f}" for v in values), flush=True)
+    measure(makers, args, train_ratio=lambda _: 0.05)
 
 
 if __name__ == "__main__":

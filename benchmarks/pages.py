@@ -266,6 +266,38 @@ def search_key(record: Mapping[str, Any]) -> tuple[object, ...]:
     return (*(record[name] for name in names), frozenset(record["config"].items()))
 
 
+def unknown_tables() -> str:
+    """The default on graphs that it was not chosen on: synthetic sets, then changed parts."""
+    records = [json.loads(line) for line in (RESULTS / "unknown.jsonl").read_text().splitlines()]
+    names = ("raw", "propagated", "random", "trained")
+    heads = ("", "raw", "propagated", "untrained", "default", "default minus best of the others")
+    tables = []
+    for script in ("unknown_graphs", "changed_graphs"):
+        chosen = [r for r in records if script in r["command"]]
+        table = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+        for record in chosen:
+            scores = record["scores"]
+            gain = scores["trained"] - max(scores[name] for name in names[:-1])
+            cells = [f"{scores[name]:.1f}" for name in names]
+            table.append(f"| {record['set']} | {' | '.join(cells)} | {gain:+.1f} |")
+        first = chosen[0]
+        about = f"{first['splits']} splits, {first['hardware']}, {first['date']}"
+        commands = ", ".join(dict.fromkeys(f"`{r['command']}`" for r in chosen))
+        tables.append("\n".join(table) + f"\n\n{commands}: {about}.")
+    return "\n\n".join(tables)
+
+
+def weights_table() -> str:
+    """Neighbouring weights of the blocks of a node embedding, validation / test accuracy."""
+    records = [json.loads(line) for line in (RESULTS / "weights.jsonl").read_text().splitlines()]
+    sets, changes = (list(dict.fromkeys(r[key] for r in records)) for key in ("set", "change"))
+    changes.sort(key=lambda change: change != "the default")
+    cells = {(r["set"], r["change"]): f"{r['val']:.1f} / {r['test']:.1f}" for r in records}
+    lines = ["| | " + " | ".join(changes) + " |", "|---" * (len(changes) + 1) + "|"]
+    lines += [f"| {s} | {' | '.join(cells[s, c] for c in changes)} |" for s in sets]
+    return "\n".join(lines)
+
+
 def without_arguments(make: Callable[[], str]) -> BlockMaker:
     """A block that takes no arguments."""
     return lambda arguments: make()
@@ -282,6 +314,8 @@ MAKERS: Mapping[str, BlockMaker] = {
     "probes": without_arguments(probes_table),
     "collapse": without_arguments(collapse_table),
     "defaults": without_arguments(defaults_tables),
+    "unknown": without_arguments(unknown_tables),
+    "weights": without_arguments(weights_table),
     "search": lambda arguments: search_tables(*arguments),
 }
 PAGES = (

@@ -10,14 +10,20 @@ The last column is the embedding's score less the best of the others, in points.
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
+import sys
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from harness import hardware
 
-from graphlatent import GraphLaGraph, NodeLaGraph
+from graphlatent import GraphLaGraph, NodeLaGraph, __version__
 from graphlatent.data.assemble import assemble
 from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.splits import random_splits
@@ -307,25 +313,62 @@ def scores(
     }
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def options(doc: str | None) -> argparse.ArgumentParser:
+    """The options that the scripts of this table share."""
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     parser.add_argument("--only", help="names of sets, separated by commas")
-    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0, help="of the sets")
-    args = parser.parse_args()
-    chosen = args.only.split(",") if args.only else [*NODE_SETS, *GRAPH_SETS]
-    print(f"{'set':16}" + "".join(f"{name:>12}" for name in (*COLUMNS, "difference")))
-    for name in chosen:
-        rng = np.random.default_rng(args.seed)
-        kind = NodeLaGraph if name in NODE_SETS else GraphLaGraph
-        graph = {**NODE_SETS, **GRAPH_SETS}[name](rng)
+    parser.add_argument("--out", type=Path, help="file of records to add to")
+    return parser
+
+
+def measure(
+    makers: Mapping[str, Callable[[], GraphData]],
+    args: argparse.Namespace,
+    *,
+    train_ratio: Callable[[str], float],
+) -> None:
+    """Print a line for each set, and add it to the records.
+
+    Args:
+        makers: the sets by name.
+        args: of `options`.
+        train_ratio: the share of nodes or graphs that train, by name of the set.
+    """
+    print(f"{'set':18}" + "".join(f"{name:>12}" for name in (*COLUMNS, "difference")))
+    for name in args.only.split(",") if args.only else makers:
+        kind = GraphLaGraph if name in GRAPH_SETS else NodeLaGraph
+        ratio = train_ratio(name)
         estimator = kind(progress=False, device="cpu")
-        ratio = 0.1 if name in NODE_SETS else 0.5
-        row = scores(graph, estimator, num_splits=args.splits, train_ratio=ratio)
+        row = scores(makers[name](), estimator, num_splits=args.splits, train_ratio=ratio)
         difference = row["trained"] - max(row[other] for other in COLUMNS[1:])
         values = (*row.values(), difference)
-        print(f"{name:16}" + "".join(f"{v:12.1f}" for v in values), flush=True)
+        print(f"{name:18}" + "".join(f"{v:12.1f}" for v in values), flush=True)
+        if args.out is not None:
+            record = {
+                "set": name,
+                "scores": {column: round(value, 2) for column, value in row.items()},
+                "splits": args.splits,
+                "train_ratio": ratio,
+                "seed": args.seed,
+                "command": "python " + " ".join(sys.argv),
+                "version": __version__,
+                "hardware": hardware("cpu"),
+                "date": datetime.date.today().isoformat(),
+            }
+            with args.out.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+
+
+def main() -> None:
+    """Print the table."""
+    args = options(__doc__).parse_args()
+    makers = {
+        name: partial(make, np.random.default_rng(args.seed))
+        for name, make in {**NODE_SETS, **GRAPH_SETS}.items()
+    }
+    measure(makers, args, train_ratio=lambda name: 0.5 if name in GRAPH_SETS else 0.1)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cases import partitioned
 from commands import run
 from training_commands import FAST, train
 
@@ -247,3 +248,28 @@ def test_coordinates_of_an_edge_table(tables):
     assert code == 0, err
     saved = pd.read_parquet(out / "embeddings.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tables / "again.parquet"), saved)
+
+
+def test_coordinates_are_announced_and_missed_in_another_graph(tmp_path):
+    graph = partitioned(0.8)
+    names = np.array([f"n{i}" for i in range(graph.num_nodes)])
+    nodes = pd.DataFrame({"id": names, "age": np.random.default_rng(0).normal(size=len(names))})
+    edges = pd.DataFrame(names[graph.edge_index.numpy().T], columns=["source", "target"])
+    for name, prefix in (("own", ""), ("other", "m")):
+        for table, columns in ((edges, ["source", "target"]), (nodes, ["id"])):
+            renamed = table.assign(**{c: prefix + table[c] for c in columns})
+            renamed.to_csv(tmp_path / f"{name}-{len(columns)}.csv", index=False)
+    own, other = (
+        [tmp_path / f"{name}-2.csv", "--nodes", tmp_path / f"{name}-1.csv"]
+        for name in ("own", "other")
+    )
+    code, out, err = run("train", *own, "--out", tmp_path / "run", *FAST)
+    assert code == 0, err
+    assert "contain coordinates computed from the edges" in out and "structure=none" in out
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["coordinates"] == 128
+    code, _, err = run("embed", tmp_path / "run", *own, "--out", tmp_path / "a.parquet")
+    assert code == 0 and "fitted edges" not in err
+    code, _, err = run("embed", tmp_path / "run", *other, "--out", tmp_path / "b.parquet")
+    assert code == 0 and "lack what the model knows of the fitted edges" in err
+    assert np.isfinite(pd.read_parquet(tmp_path / "b.parquet").drop(columns="id")).all(axis=None)

@@ -4,38 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
-from cases import generator, graph_of, partitioned
+from cases import graph_of, partitioned
 from graphlatent.data import communities
-from graphlatent.data.communities import edges_are_predictable
+from graphlatent.data.communities import EdgePrediction, edge_prediction
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_communities_are_found_and_random_edges_are_not(seed):
-    assert edges_are_predictable(partitioned(0.8, seed=seed), generator=generator(seed))
-    assert not edges_are_predictable(partitioned(0.0, seed=seed), generator=generator(seed))
+    assert edge_prediction(partitioned(0.8, seed=seed)).succeeds
+    random = edge_prediction(partitioned(0.0, seed=seed))
+    assert not random.succeeds
+    assert random.auc == pytest.approx(0.5, abs=4 * random.deviation)
 
 
 def test_unequal_degrees_alone_predict_nothing():
     rng = np.random.default_rng(0)
     weight = rng.pareto(2.0, 400) + 0.5
     edges = rng.choice(400, (2, 1600), p=weight / weight.sum())
-    assert not edges_are_predictable(graph_of(edges, 400), generator=generator(0))
+    found = edge_prediction(graph_of(edges, 400))
+    assert found.fails and not found.succeeds
 
 
 def test_a_ring_of_cliques_is_predictable():
     cliques = [(6 * c + i, 6 * c + j) for c in range(20) for i in range(6) for j in range(i)] + [
         (6 * c, (6 * c + 7) % 120) for c in range(20)
     ]
-    assert edges_are_predictable(graph_of(np.array(cliques).T, 120), generator=generator(0))
+    assert edge_prediction(graph_of(np.array(cliques).T, 120)).succeeds
 
 
 @pytest.mark.filterwarnings("ignore:The input has no edges")
 @pytest.mark.parametrize("num_edges", [0, 1, 4])
 def test_a_few_edges_say_nothing(num_edges):
     path = np.stack([np.arange(num_edges), np.arange(num_edges) + 1])
-    assert not edges_are_predictable(graph_of(path, 6), generator=generator(0))
+    found = edge_prediction(graph_of(path, 6))
+    assert found == EdgePrediction(0.5, np.inf)
+    assert not found.succeeds and not found.fails
 
 
 def test_edges_are_held_out(monkeypatch):
@@ -48,7 +52,7 @@ def test_edges_are_held_out(monkeypatch):
         return compute(rest, **options)
 
     monkeypatch.setattr(communities, "structure_coordinates", spy)
-    edges_are_predictable(graph, generator=generator(0))
+    edge_prediction(graph)
     every = {tuple(edge) for edge in graph.edge_index.T.tolist()}
     every = {(a, b) for a, b in every if a != b}
     assert len(seen) == 5
@@ -68,13 +72,23 @@ def test_one_part_is_enough_for_many_edges(monkeypatch):
         return compute(rest, **options)
 
     monkeypatch.setattr(communities, "structure_coordinates", counted)
-    assert edges_are_predictable(partitioned(0.8), generator=generator(0))
+    graph = partitioned(0.8)
+    assert edge_prediction(graph) == edge_prediction(graph)
+    # The second time it is known.
     assert len(calls) == 1
 
 
 def test_the_input_and_the_result_do_not_change():
     graph = partitioned(0.5)
     before = graph.fingerprint()
-    results = {edges_are_predictable(graph, generator=generator(1)) for _ in range(3)}
-    assert len(results) == 1 and graph.fingerprint() == before
-    assert torch.equal(graph.edge_index, partitioned(0.5).edge_index)
+    results = {edge_prediction(partitioned(0.5)) for _ in range(3)}
+    assert len(results) == 1 and edge_prediction(graph) in results
+    assert graph.fingerprint() == before
+
+
+def test_by_hand():
+    assert EdgePrediction(0.6, 0.03).succeeds
+    assert not EdgePrediction(0.6, 0.04).succeeds
+    assert not EdgePrediction(0.515, 0.001).succeeds
+    assert EdgePrediction(0.515, 0.001).fails
+    assert not EdgePrediction(0.5, 0.02).fails

@@ -207,6 +207,7 @@ def _result(
         "loss": history.loss[-1] if len(history) else None,
         **{name: column[-1] if column else None for name, column in history.terms.items()},
         "embedding_dim": estimator.embedding_dim_,
+        "coordinates": estimator.features_.structure_dim,
         "seconds": round(seconds, 3),
         "run": str(out),
         "embeddings": str(out / "embeddings.parquet"),
@@ -218,5 +219,10 @@ def _report(output: Output, result: dict[str, Any]) -> None:
     loss = "" if result["loss"] is None else f", loss {result['loss']:.4g}"
     output.say(f"Trained {result['epochs']} epochs in {result['seconds']:.1f} s{loss}.")
     output.say(f"{rows:,} embeddings of width {result['embedding_dim']} in {result['embeddings']}")
+    if result["coordinates"]:
+        output.say(
+            "They contain coordinates computed from the edges, which nodes of other graphs do not"
+            " have: for those, train with --set structure=none."
+        )
     output.say(f"New data: graphlatent embed {result['run']} INPUT --out FILE.parquet")
     output.result(result)

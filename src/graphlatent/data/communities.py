@@ -6,7 +6,9 @@ Legend: N nodes, E edges.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -18,30 +20,61 @@ from graphlatent.data.structure import structure_coordinates
 
 LEAST_AUC = 0.52
 """A smaller area under the curve counts as that of a random graph."""
-_DEVIATIONS = 3.0
 _TEST_DIM = 32
 # Edges that are held out in all, in up to this many parts, each with coordinates of its own.
 _WANTED_EDGES, _PARTS = 50_000, 5
 
 
-def edges_are_predictable(graph: GraphData, *, generator: torch.Generator) -> bool:
-    """Whether neighbours that are held out are closer in coordinates than other nodes are.
+@dataclass(frozen=True)
+class EdgePrediction:
+    """How well edges that are held out are told from other pairs of nodes.
+
+    Args:
+        auc: area under the curve, 1/2 for a random graph.
+        deviation: its standard deviation for a random graph; infinite without edges to test.
+    """
+
+    auc: float
+    deviation: float
+
+    @property
+    def succeeds(self) -> bool:
+        """Whether edges are predictable, with three standard deviations."""
+        return self.auc > max(LEAST_AUC, 0.5 + 3 * self.deviation)
+
+    @property
+    def fails(self) -> bool:
+        """Whether edges are known not to be predictable, with two standard deviations."""
+        return self.auc + 2 * self.deviation < LEAST_AUC
+
+
+# The test is a property of the graph, and asked for more than once.
+_TESTED: WeakKeyDictionary[GraphData, EdgePrediction] = WeakKeyDictionary()
+
+
+def edge_prediction(graph: GraphData) -> EdgePrediction:
+    """How well the edges of a graph are predictable from each other.
 
     The edges are divided into five parts. Coordinates of the rest are to tell the edges of a part
-    from pairs of their endpoints drawn anew, so that degrees alone say nothing. The area under the
-    curve must be LEAST_AUC and three standard deviations above 1/2. Where there are many edges, one
-    part is enough.
+    from pairs of their endpoints drawn anew, so that degrees alone say nothing. Where there are
+    many edges, one part is enough.
 
     Args:
         graph: its edges are taken as undirected, and without weights.
-        generator: of the parts and pairs, on the CPU.
     """
+    if graph not in _TESTED:
+        _TESTED[graph] = _test(graph)
+    return _TESTED[graph]
+
+
+def _test(graph: GraphData) -> EdgePrediction:
+    generator = torch.Generator().manual_seed(0)
     source, target = graph.edge_index
     pairs = torch.stack([torch.minimum(source, target), torch.maximum(source, target)])
     pairs = torch.unique(pairs[:, source != target], dim=1)
     num_edges = pairs.shape[1]
     if num_edges < _PARTS:
-        return False
+        return EdgePrediction(0.5, inf)
     parts = torch.tensor_split(torch.randperm(num_edges, generator=generator), _PARTS)
     values: list[tuple[float, int]] = []
     count = 0
@@ -51,8 +84,7 @@ def edges_are_predictable(graph: GraphData, *, generator: torch.Generator) -> bo
             count += len(held)
     auc = sum(value * size for value, size in values) / count
     # Of the rank sum with as many edges as pairs, where both have the same distribution.
-    deviation = (1 / (6 * count)) ** 0.5
-    return bool(auc > max(LEAST_AUC, 0.5 + _DEVIATIONS * deviation))
+    return EdgePrediction(auc, (1 / (6 * count)) ** 0.5)
 
 
 def _held_out_auc(

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from graphlatent.config import GraphSettings, Settings
-from graphlatent.data.communities import edges_are_predictable
+from graphlatent.data.communities import edge_prediction
 from graphlatent.data.coordinates import NodeCoordinates, has_different_ids
 from graphlatent.data.features import (
     FeatureSpec,
@@ -121,7 +121,7 @@ def embeds_coordinates(graph: GraphData, settings: Settings) -> bool:
         return False
     if not has_different_ids(graph) or _largest_component(graph) < _CONNECTED * graph.num_nodes:
         return False
-    return edges_are_predictable(graph, generator=seeded(settings.random_state, 3))
+    return edge_prediction(graph).succeeds
 
 
 def _largest_component(graph: GraphData) -> int:
@@ -158,7 +158,8 @@ def uses_coordinates(graph: GraphData, settings: Settings) -> bool:
     """Whether the features of this graph are, or contain, coordinates computed from its edges.
 
     Under 'auto' they are used where a single graph has no features, or the same for every node, and
-    its edges are usable: at least one of positive weight between two nodes, and no negative weight.
+    its edges are usable: at least one of positive weight between two nodes, no negative weight, and
+    not known to be unpredictable, as those of a random graph are.
     Methods that embed whole graphs do not use them.
 
     Raises:
@@ -177,6 +178,7 @@ def uses_coordinates(graph: GraphData, settings: Settings) -> bool:
         hasattr(settings, "structure_dim")
         and _has_usable_edges(graph)
         and (featureless or graph.has_equal_features())
+        and not edge_prediction(graph).fails
     )
 
 
