@@ -75,14 +75,15 @@ def changed(change: Change, *, root: str | None, seed: int) -> GraphData:
     """The changed part of a set as one undirected graph."""
     rng = np.random.default_rng(seed)
     graph = load_dataset(change.dataset, root=root).graph
-    assert isinstance(graph.x, SparseMatrix)
+    assert graph.x is not None
     assert graph.y is not None
     source, target = graph.edge_index.numpy()
     ones = np.ones(len(source), dtype=np.int8)
     adjacency = sp.csr_matrix((ones, (source, target)), shape=(graph.num_nodes,) * 2)
     nodes = _part(adjacency, change.nodes, rng)
     edges = np.stack(sp.triu(adjacency[nodes][:, nodes], 1).nonzero())
-    x, y = graph.x.to_scipy()[nodes], np.unique(graph.y[nodes], return_inverse=True)[1]
+    features = graph.x.to_scipy() if isinstance(graph.x, SparseMatrix) else graph.x.numpy()
+    x, y = sp.csr_matrix(features)[nodes], np.unique(graph.y[nodes], return_inverse=True)[1]
     if change.degree:
         edges = edges[:, rng.random(edges.shape[1]) < change.degree * len(y) / 2 / edges.shape[1]]
     moved = rng.random(edges.shape[1]) < change.rewired

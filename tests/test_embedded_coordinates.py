@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from cases import partitioned
+from cases import graph_of, partitioned
 from graphlatent import NodeBGRL, NodeLaGraph, RunFolder
 from graphlatent.data.features import FeatureSpec
 from graphlatent.data.induced import induced_subgraph
@@ -140,11 +140,52 @@ def test_another_graph_gets_the_mean_and_a_warning(named):
     torch.testing.assert_close(coordinates[0], used[(used != 0).any(1)].mean(0))
 
 
-def test_several_graphs_get_the_mean_and_a_warning():
+@pytest.mark.parametrize("ids", ["different", "repeated"])
+def test_several_graphs_get_the_mean_and_a_warning(ids):
     fitted = estimator().fit(featured())
     several = dataclasses.replace(featured(), ptr=torch.tensor([0, 150, 300]))
+    if ids == "repeated":
+        several = dataclasses.replace(several, node_ids=np.tile(several.node_ids[:150], 2))
     with pytest.warns(GraphLatentWarning, match="there are 2 graphs"):
         assert np.isfinite(fitted.transform(several)).all()
+
+
+def test_a_small_graph_of_other_nodes_gets_the_mean():
+    """Its rows 0 to 7 are not the first nodes of the fitted array."""
+    fitted = estimator().fit(featured(named=False))
+    path = graph_of([range(7), range(1, 8)], 8).with_features(torch.randn(8, 5))
+    with pytest.warns(GraphLatentWarning, match="its edges do not join the nodes that"):
+        coordinates = fitted._read_batch(path).coordinates
+    assert bool((coordinates == coordinates[0]).all())
+
+
+def test_edges_of_weight_0_change_nothing():
+    graph = featured()
+    weighted = dataclasses.replace(graph, edge_weight=torch.ones(graph.num_edges))
+    fitted = estimator().fit(weighted)
+    far = torch.stack([torch.zeros(298, dtype=torch.int64), torch.arange(2, 300)])
+    far = far[:, ~torch.isin(far[1], graph.edge_index[1, graph.edge_index[0] == 0])]
+    more = dataclasses.replace(
+        weighted,
+        edge_index=torch.cat([graph.edge_index, far, far.flip(0)], dim=1),
+        edge_weight=torch.cat([weighted.edge_weight, torch.zeros(2 * far.shape[1])]),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fitted._read_batch(more).coordinates
+    torch.testing.assert_close(found, fitted._read_batch(weighted).coordinates)
+    assert embeds_coordinates(more, estimator()._resolved())
+
+
+def test_another_default_dtype():
+    graph = featured()
+    expected = estimator().fit_transform(graph)
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = estimator().fit_transform(graph)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert found.dtype == np.float32 and found.shape == expected.shape
 
 
 def test_new_nodes_are_placed_by_their_neighbours_or_get_the_mean():

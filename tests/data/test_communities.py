@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import networkx as nx
 import numpy as np
 import pytest
+import torch
 
 from cases import graph_of, partitioned
 from graphlatent.data import communities
+from graphlatent.data.assemble import assemble
 from graphlatent.data.communities import EdgePrediction, edge_prediction
+from graphlatent.data.graph import RawGraph
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -23,7 +29,8 @@ def test_unequal_degrees_alone_predict_nothing():
     weight = rng.pareto(2.0, 400) + 0.5
     edges = rng.choice(400, (2, 1600), p=weight / weight.sum())
     found = edge_prediction(graph_of(edges, 400))
-    assert found.fails and not found.succeeds
+    assert not found.succeeds
+    assert found.auc == pytest.approx(0.5, abs=4 * found.deviation)
 
 
 def test_a_ring_of_cliques_is_predictable():
@@ -84,6 +91,40 @@ def test_the_input_and_the_result_do_not_change():
     results = {edge_prediction(partitioned(0.5)) for _ in range(3)}
     assert len(results) == 1 and edge_prediction(graph) in results
     assert graph.fingerprint() == before
+
+
+SHAPES = {
+    "tree": nx.balanced_tree(3, 6),
+    "ring": nx.cycle_graph(400),
+    "complete": nx.complete_graph(60),
+    "parts": nx.complete_multipartite_graph(20, 20, 20),
+    "dense": nx.gnm_random_graph(60, 900, seed=0),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_edges_that_cannot_be_predicted_need_not_be_random(name):
+    shape = SHAPES[name]
+    found = edge_prediction(graph_of(np.array(shape.edges).T, shape.number_of_nodes()))
+    assert not found.conclusive and not found.fails
+
+
+def test_random_graphs_are_known_to_be_random():
+    for shape in (nx.barabasi_albert_graph(3000, 5, seed=1), nx.random_regular_graph(4, 2000, 0)):
+        found = edge_prediction(graph_of(np.array(shape.edges).T, shape.number_of_nodes()))
+        assert found.fails and not found.succeeds
+
+
+def test_edges_of_weight_0_are_none_and_different_weights_may_say_more():
+    graph = partitioned(0.8)
+    size = graph.num_nodes
+    pairs = np.array([(i, j) for i in range(size) for j in range(i)]).T
+    known = {tuple(edge) for edge in graph.edge_index.T.tolist()}
+    weight = np.array([float(tuple(pair) in known) for pair in pairs.T.tolist()], dtype=np.float32)
+    raw = RawGraph(pairs, size, edge_weight=weight, directed=False)
+    assert edge_prediction(assemble([raw])) == edge_prediction(graph)
+    varied = dataclasses.replace(graph, edge_weight=torch.arange(graph.num_edges) + 1.0)
+    assert not edge_prediction(varied).conclusive
 
 
 def test_by_hand():

@@ -275,3 +275,13 @@ def test_averages_that_are_rounding_errors_are_not_used(seed):
     apart = 0.3 * size[2] * torch.tensor([0.0, 0, 1, -1, 0])
     z = torch.stack([shared.reshape(-1), apart.reshape(-1)], dim=1)
     torch.testing.assert_close(estimate(z, matrix).own, torch.ones(2))
+
+
+def test_own_noise_in_averages_of_a_directed_graph():
+    """A node returns to itself over two edges only where both directions are edges."""
+    rng = np.random.default_rng(0)
+    dense_matrix = rng.random((30, 30)) * (rng.random((30, 30)) < 0.3)
+    matrix = SparseMatrix.from_scipy(sp.csr_matrix(dense_matrix.astype(np.float32)))
+    expected = np.trace(dense_matrix @ dense_matrix)
+    assert module._two_way(matrix) == pytest.approx(expected, rel=1e-5)
+    assert module._two_way(SparseMatrix.from_scipy(sp.csr_matrix((3, 3), dtype=np.float32))) == 0

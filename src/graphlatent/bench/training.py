@@ -113,6 +113,9 @@ class Trainings:
             "device": str(self.device),
             "progress": False,
         }
+        # What the record says, and not what a default is for a graph of this size.
+        for name in ("hidden_dim", "epochs"):
+            values[name] = spec.resolved[name] if values[name] is None else values[name]
         if "concat_input" in values:
             # Features are appended where the embedding is probed.
             values["concat_input"] = False

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from math import inf
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
 from scipy.stats import rankdata
 from torch import Tensor
@@ -23,6 +22,8 @@ LEAST_AUC = 0.52
 _TEST_DIM = 32
 # Edges that are held out in all, in up to this many parts, each with coordinates of its own.
 _WANTED_EDGES, _PARTS = 50_000, 5
+# Edges per node, and share of all pairs that are edges, between which a low area is conclusive.
+_LEAST_EDGES, _LARGEST_DENSITY = 1.5, 0.1
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,14 @@ class EdgePrediction:
     Args:
         auc: area under the curve, 1/2 for a random graph.
         deviation: its standard deviation for a random graph; infinite without edges to test.
+        conclusive: whether a low area says that the edges are random. It does not where removing
+            an edge disconnects its ends, as in trees and rings, in dense graphs, and where weights
+            may say what edges do not.
     """
 
     auc: float
     deviation: float
+    conclusive: bool = True
 
     @property
     def succeeds(self) -> bool:
@@ -45,7 +50,7 @@ class EdgePrediction:
     @property
     def fails(self) -> bool:
         """Whether edges are known not to be predictable, with two standard deviations."""
-        return self.auc + 2 * self.deviation < LEAST_AUC
+        return self.conclusive and self.auc + 2 * self.deviation < LEAST_AUC
 
 
 # The test is a property of the graph, and asked for more than once.
@@ -70,9 +75,16 @@ def edge_prediction(graph: GraphData) -> EdgePrediction:
 def _test(graph: GraphData) -> EdgePrediction:
     generator = torch.Generator().manual_seed(0)
     source, target = graph.edge_index
+    kept, conclusive = source != target, True
+    if graph.edge_weight is not None:
+        kept &= graph.edge_weight != 0
+        values_of = graph.edge_weight[kept]
+        conclusive = bool((values_of == values_of[:1]).all())
     pairs = torch.stack([torch.minimum(source, target), torch.maximum(source, target)])
-    pairs = torch.unique(pairs[:, source != target], dim=1)
+    pairs = torch.unique(pairs[:, kept], dim=1)
     num_edges = pairs.shape[1]
+    per_node = num_edges / graph.num_nodes
+    conclusive &= _LEAST_EDGES <= per_node <= _LARGEST_DENSITY * graph.num_nodes / 2
     if num_edges < _PARTS:
         return EdgePrediction(0.5, inf)
     parts = torch.tensor_split(torch.randperm(num_edges, generator=generator), _PARTS)
@@ -84,7 +96,7 @@ def _test(graph: GraphData) -> EdgePrediction:
             count += len(held)
     auc = sum(value * size for value, size in values) / count
     # Of the rank sum with as many edges as pairs, where both have the same distribution.
-    return EdgePrediction(auc, (1 / (6 * count)) ** 0.5)
+    return EdgePrediction(auc, (1 / (6 * count)) ** 0.5, conclusive)
 
 
 def _held_out_auc(
@@ -101,7 +113,12 @@ def _held_out_auc(
     rows = structure_coordinates(rest, dim=_TEST_DIM, generator=generator)
     first, second = pairs[:, held]
     other = second[torch.randperm(len(held), generator=generator)]
-    scores = [(rows[first] * rows[node]).sum(1).numpy() for node in (second, other)]
-    ranks = rankdata(np.concatenate(scores))[: len(held)]
-    size = len(held)
-    return float((ranks.sum() - size * (size + 1) / 2) / size**2)
+    # Pairs drawn anew may be edges, or a node and itself: they are no pairs without an edge.
+    drawn = torch.minimum(first, other) * graph.num_nodes + torch.maximum(first, other)
+    apart = (first != other) & ~torch.isin(drawn, pairs[0] * graph.num_nodes + pairs[1])
+    size, num_apart = len(held), int(apart.sum())
+    if not num_apart:
+        return 0.5
+    scores = [(rows[first] * rows[second]).sum(1), (rows[first] * rows[other]).sum(1)[apart]]
+    ranks = rankdata(torch.cat(scores).numpy())[:size]
+    return float((ranks.sum() - size * (size + 1) / 2) / (size * num_apart))

@@ -28,7 +28,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 ROUNDS = 10
 """New nodes are reached over at most this many edges from fitted nodes."""
 # Fewer edges between known nodes than this say nothing about whether ids mean the same nodes.
-_FEW_EDGES = 20
+_FEW_EDGES = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,18 +101,20 @@ class NodeCoordinates:
         """
         used = (self.values != 0).any(dim=1)
         mean = self.values[used].mean(0) if bool(used.any()) else self.values.mean(0)
-        place = torch.from_numpy(self._places(graph))
-        known = place >= 0
-        rows = self.values[place.clamp(min=0)] * known[:, None]
-        reason = ""
+        reason, rows = "", self.values[:0]
         if graph.num_graphs > 1:
             reason = f"there are {graph.num_graphs} graphs"
-        elif not bool(known.any()):
-            reason = "none of its node ids was fitted"
+        elif not has_different_ids(graph):
+            reason = "several of its nodes have the same id"
         else:
+            place = torch.from_numpy(self._places(graph))
+            known = place >= 0
+            rows = self.values[place.clamp(min=0)] * known[:, None]
             both = known[graph.edge_index].all(0)
+            if not bool(known.any()):
+                reason = "none of its node ids was fitted"
             # NaN, where there are few edges, is no sign of other nodes.
-            if 2 * _mean_cosine(rows, graph.edge_index[:, both]) < self.similarity:
+            elif 2 * _mean_cosine(rows, graph, both) < self.similarity:
                 reason = "its edges do not join the nodes that these ids were fitted for"
         if reason:
             warnings.warn(
@@ -122,7 +124,8 @@ class NodeCoordinates:
                 stacklevel=2,
             )
             return mean.expand(graph.num_nodes, -1)
-        if not bool(known.all()):
+        weight = graph.edge_weight
+        if not bool(known.all()) and (weight is None or bool((weight >= 0).all())):
             rows = _extended(rows, known, undirected_adjacency(graph))
         return torch.where((rows != 0).any(dim=1, keepdim=True), rows, mean)
 
@@ -133,7 +136,8 @@ class NodeCoordinates:
         Raises:
             InputError: where two ids are the same.
         """
-        similarity = _mean_cosine(values, graph.edge_index)
+        every = torch.ones(graph.num_edges, dtype=torch.bool)
+        similarity = _mean_cosine(values, graph, every)
         return NodeCoordinates(values, storable_ids(graph), similarity=similarity)
 
     def _places(self, graph: GraphData) -> Array:
@@ -213,13 +217,21 @@ def has_different_ids(graph: GraphData) -> bool:
     return True
 
 
-def _mean_cosine(rows: Tensor, edge_index: Tensor) -> float:
-    """The mean inner product of the rows, of norm 1 or 0, of neighbours; NaN for few edges."""
-    source, target = edge_index
-    between = source != target
-    if int(between.sum()) < _FEW_EDGES:
+def _mean_cosine(rows: Tensor, graph: GraphData, chosen: Tensor) -> float:
+    """The mean inner product of the rows, of norm 1 or 0, of neighbours; NaN for few edges.
+
+    Args:
+        rows: of all nodes [N, D].
+        graph: whose edges of weight 0 do not count.
+        chosen: the edges to look at, bool [E].
+    """
+    source, target = graph.edge_index
+    chosen = chosen & (source != target)
+    if graph.edge_weight is not None:
+        chosen = chosen & (graph.edge_weight != 0)
+    if int(chosen.sum()) < _FEW_EDGES:
         return nan
-    return float((rows[source[between]] * rows[target[between]]).sum(1).mean())
+    return float((rows[source[chosen]] * rows[target[chosen]]).sum(1).mean())
 
 
 def _keys(ids: Array) -> Array:
@@ -240,8 +252,8 @@ def _extended(rows: Tensor, known: Tensor, adjacency: SparseMatrix) -> Tensor:
     if unreached:
         new = int((~known).sum())
         warnings.warn(
-            f"{unreached} of {new} new nodes are not connected with fitted nodes over at most"
-            f" {ROUNDS} edges: their coordinates are 0, so that their embeddings say little.",
+            f"{unreached} of {new} new nodes are not connected with fitted nodes that have"
+            f" coordinates, over at most {ROUNDS} edges: they have no coordinates of their own.",
             GraphLatentWarning,
             stacklevel=2,
         )

@@ -76,7 +76,7 @@ def structure_coordinates(
     rows = unit_rows(factors.left * factors.values.sqrt(), floor=0.0)
     represented = _row_norms(factors.left * factors.values)
     expected = matrix.value.new_zeros(graph.num_nodes).index_add(0, matrix.row, matrix.value**2)
-    projection = torch.randn(graph.num_nodes, rows.shape[1], generator=generator)
+    projection = torch.randn(graph.num_nodes, rows.shape[1], generator=generator, dtype=rows.dtype)
     projected = unit_rows(matrix.multiply(projection), floor=0.0)
     kept = (represented[:, 0] > _REPRESENTED * expected.sqrt()) & (expected > 0)
     rows = torch.where(kept[:, None], rows, projected)
@@ -141,7 +141,8 @@ def randomized_svd(matrix: SparseMatrix, *, rank: int, generator: torch.Generato
     """
     size = matrix.shape[0]
     rank, transpose = min(rank, size), matrix.transpose
-    start = torch.randn(size, min(rank + _OVERSAMPLING, size), generator=generator)
+    width = min(rank + _OVERSAMPLING, size)
+    start = torch.randn(size, width, generator=generator, dtype=matrix.value.dtype)
     basis = torch.linalg.qr(matrix.multiply(start)).Q
     for _ in range(_ITERATIONS):
         basis = torch.linalg.qr(matrix.multiply(transpose.multiply(basis))).Q
@@ -150,7 +151,7 @@ def randomized_svd(matrix: SparseMatrix, *, rank: int, generator: torch.Generato
     values = squares.flip(0)[:rank].clamp(min=0).sqrt()
     left = basis @ vectors.flip(1)[:, :rank].to(basis.dtype)
     largest = left.gather(0, left.abs().argmax(0, keepdim=True))
-    return Factors(left * torch.where(largest < 0, -1.0, 1.0), values.to(basis.dtype))
+    return Factors(torch.where(largest < 0, -left, left), values.to(basis.dtype))
 
 
 def smoothed(rows: Tensor, adjacency: SparseMatrix, *, hops: int) -> Tensor:

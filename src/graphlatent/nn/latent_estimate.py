@@ -78,8 +78,7 @@ def latent_estimate(z: Tensor, averages: Tensor, matrix: SparseMatrix) -> Latent
     moments = _moments(z, averages, matrix)
     phi = _reliability(moments, similarity)
     with_own = phi * moments.own
-    # The Frobenius norm: the mean diagonal of A A is that of A A^T.
-    returned = float(matrix.value.to(torch.float64).square().sum()) / z.shape[0]
+    returned = _two_way(matrix) / z.shape[0]
     with_averages = moments.both - returned * (1 - phi) * moments.own
     scale = moments.own * moments.averaged
     determinant = (scale - moments.both.square()).clamp(min=_CONDITION * scale)
@@ -159,6 +158,15 @@ def _reliability(moments: _Moments, similarity: NeighbourSimilarity) -> Tensor:
     correlation = kept * moments.neighbours + (1 - kept) * mean
     homophily = max(similarity.homophily, mean, _SMALLEST_HOMOPHILY)
     return (correlation / homophily).clamp(0, _LARGEST_RELIABILITY)
+
+
+def _two_way(matrix: SparseMatrix) -> float:
+    """The trace of A A: the sum of A_ij A_ji."""
+    size, value = matrix.shape[0], matrix.value.to(torch.float64)
+    key, order = torch.sort(matrix.row * size + matrix.col)
+    back = matrix.col * size + matrix.row
+    place = torch.searchsorted(key, back).clamp(max=max(len(key) - 1, 0))
+    return float((value * value[order][place] * (key[place] == back)).sum())
 
 
 def _floored(weight: Tensor, variance: Tensor) -> Tensor:

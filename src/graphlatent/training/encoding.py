@@ -126,9 +126,11 @@ def embeds_coordinates(graph: GraphData, settings: Settings) -> bool:
 
 def _largest_component(graph: GraphData) -> int:
     """The number of nodes of the largest connected component."""
-    source, target = graph.edge_index.numpy()
-    shape = (graph.num_nodes, graph.num_nodes)
-    adjacency = sp.coo_matrix((np.ones(len(source), dtype=np.int8), (source, target)), shape=shape)
+    edges, shape = graph.edge_index, (graph.num_nodes, graph.num_nodes)
+    if graph.edge_weight is not None:
+        edges = edges[:, graph.edge_weight != 0]
+    ones = np.ones(edges.shape[1], dtype=np.int8)
+    adjacency = sp.coo_matrix((ones, tuple(edges.numpy())), shape=shape)
     _, component = connected_components(adjacency.tocsr(), directed=False)
     return int(np.bincount(component).max())
 

@@ -178,7 +178,10 @@ def test_the_default_is_smaller_for_large_graphs():
     # What is set, other sizes, presets and levels stay as they are.
     assert sizes(100_000, hidden_dim=300) == (300, 30)
     assert sizes(100_000, epochs=0) == (128, 0)
+    assert sizes(100_000, size="small") == (128, 30)
     assert sizes(100_000, size="large") == (1024, 300)
+    # Steps on parts of the graph take no longer in a larger one.
+    assert sizes(100_000, batching="nodes") == (512, 100)
     assert sizes(100_000, preset="paper") == (512, 200)
     assert sizes(100_000, cls=GraphLaGraph) == (256, 20)
 

@@ -154,8 +154,8 @@ class LaGraphSettings(Settings):
     size: Annotated[
         Size,
         Doc(
-            "of preset='plus': 'small' is faster and narrower, 'large' slower and wider; 'base' of"
-            " nodes is as narrow as 'small', with fewer epochs, for graphs above 50,000 nodes"
+            "of preset='plus': 'small' is faster and narrower, 'large' slower and wider; for graphs"
+            " above 50,000 nodes 'base' is as narrow as 'small', and both have fewer epochs"
         ),
     ] = "base"
     scale_features: ScaleFeatures = FROM_PRESET
@@ -303,7 +303,9 @@ class NodeLaGraphSettings(LaGraphSettings, NodeSettings):
 
     def adapted_to(self, num_nodes: int) -> NodeLaGraphSettings:
         """The settings, where the default is meant narrower and shorter for a large graph."""
-        if num_nodes <= LARGE_GRAPH or (self.preset, self.size) != ("plus", "base"):
+        default = self.preset == "plus" and self.size in ("small", "base")
+        # Steps on parts of a fixed size take no longer in a larger graph.
+        if num_nodes <= LARGE_GRAPH or not default or self.batching == "nodes":
             return self
         epochs = max(_LEAST_EPOCHS, _NODE_EPOCHS // num_nodes)
         smaller = {**NODE_SIZES["small"], "epochs": epochs}
