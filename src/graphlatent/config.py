@@ -83,7 +83,7 @@ Readout: TypeAlias = Annotated[
 ]
 NodeEmbedding: TypeAlias = Annotated[
     Literal["encoder", "combined"],
-    Doc("'encoder': its last layer; 'combined': SVD of features, their 2-hop mean and that"),
+    Doc("'encoder': its last layer; 'combined': PCA of features, their 2-hop averages and that"),
 ]
 GraphEmbedding: TypeAlias = Annotated[
     Literal["readout", "standard"],
@@ -92,8 +92,8 @@ GraphEmbedding: TypeAlias = Annotated[
 NodeStructure: TypeAlias = Annotated[
     Literal["auto", "none", "always"],
     Doc(
-        "coordinates computed from the edges as features: 'auto' where a graph has no features,"
-        " 'always' also beside features, 'none' never"
+        "coordinates computed from the edges: 'auto' as features where there are none, and in the"
+        " embedding where edges are predictable; 'always' as features, also beside given ones"
     ),
 ]
 GraphStructure: TypeAlias = Annotated[
