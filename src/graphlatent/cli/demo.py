@@ -60,7 +60,7 @@ def _report(output: Output, found: DemoResult, out: Path) -> None:
     output.say(f"How it was selected, graphs: {found.graph['LaGraph'].selection}")
     output.say(
         f"Distance to the latent features F: observed {found.observed_distance:.1f}, predicted by"
-        f" LaGraph {found.predicted_distance:.1f}"
+        f" LaGraph as in the paper {found.predicted_distance:.1f}"
     )
     node, graph = out / "node", out / "graph"
     output.say(f"Embeddings: {node / 'embeddings.parquet'}, {graph / 'embeddings.parquet'}")
