@@ -213,3 +213,22 @@ def test_specs_that_make_no_sense():
         FeatureSpec("given", num_features=2, coordinates_in="embedding")
     with pytest.raises(InputError, match="kind 'structure' does not go with coordinates_in"):
         FeatureSpec("structure", structure_dim=2, coordinates_in="embedding")
+
+
+def test_a_new_node_under_negative_weights_has_the_mean():
+    graph = featured()
+    fitted = estimator(encoder="gin").fit(graph)
+    edges = torch.cat([graph.edge_index, torch.tensor([[0, 300], [300, 0]])], dim=1)
+    grown = dataclasses.replace(
+        graph,
+        edge_index=edges,
+        edge_weight=torch.cat([torch.ones(graph.num_edges), -torch.ones(2)]),
+        num_nodes=301,
+        ptr=torch.tensor([0, 301]),
+        x=torch.cat([graph.x, graph.x[:1]]),
+        node_ids=np.append(graph.node_ids, ["new"]),
+    )
+    rows = fitted._read_batch(grown).coordinates
+    used = fitted.features_.coordinates.values
+    torch.testing.assert_close(rows[300], used[(used != 0).any(1)].mean(0))
+    assert np.isfinite(fitted.transform(grown)).all()
