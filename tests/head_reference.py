@@ -82,7 +82,11 @@ def latent(z, a):
         share = 0.3 if deviations < -2 else 0.1
         ones = np.ones(width)
         return SimpleNamespace(
-            directions=np.eye(width), own=ones, averaged=ones, share=share, deviations=deviations
+            directions=np.eye(width),
+            own=ones,
+            averaged=ones,
+            share=share,
+            deviations=deviations,
         )
     v, q = np.linalg.eigh(np.cov(z.T, bias=True).reshape(width, width))
     v, q = v[::-1], q[:, ::-1]
@@ -104,16 +108,32 @@ def latent(z, a):
     a_k = np.maximum(of_z * u - c * of_s, 0) / determinant
     b_k = np.maximum(v * of_s - c * of_z, 0) / determinant
     from_z, from_s = (a_k**2 * v).sum(), (b_k**2 * u).sum()
+    share = np.clip(from_s / (from_z + from_s), 0.25, 0.9)
+    walks = walk_with_restart(a)
+    far = (walks @ z - (walks @ z).mean(0)) @ q
+    spread_far = np.where(v > 0, far.var(0), 0)
+    spread_far = np.where(spread_far < 1e-10 * spread_far.max(), 0, spread_far)
+    of_far = (y * far).mean(0) - np.trace(walks) / len(a) * (1 - phi) * v
+    alone = np.where(
+        spread_far > 0, np.maximum(of_far, 0) / np.where(spread_far > 0, spread_far, 1), 0
+    )
     return SimpleNamespace(
         directions=q,
         own=floored(a_k, v),
-        averaged=floored(b_k, u),
+        averaged=floored(alone, spread_far),
         a=a_k,
         b=b_k,
-        share=np.clip(from_s / (from_z + from_s), 0.25, 0.8),
+        share=min(share + (1 - share) * homophily, 0.9),
         deviations=deviations,
         kept=kept,
     )
+
+
+def walk_with_restart(a, *, restart=0.25, steps=8):
+    """The matrix of walks that end before each step with this probability, and at last."""
+    weights = (1 - restart) ** np.arange(steps + 1)
+    powers = [np.linalg.matrix_power(a, j) for j in range(steps + 1)]
+    return sum(w * power for w, power in zip(weights / weights.sum(), powers, strict=True))
 
 
 def floored(weight, variance):
@@ -149,10 +169,15 @@ def embedding(arguments, *, k, k0=512, few=64, feature_weight=1.0, encoder_weigh
 
     basis = np.eye(width) if width <= k0 else leading(rows(x), k0)
     estimate = latent(rows(x) @ basis, dense(arguments[1]))
+    alike = estimate.deviations > 2
+
+    def smoothing(a):
+        return walk_with_restart(a) if alike else a @ a
 
     def blocks(x, matrix, hidden, coordinates=None):
         z, a = rows(dense(x)) @ basis, dense(matrix)
-        s = a @ a @ z if keeps_norms else unit(a @ a @ z)
+        s = smoothing(a) @ z
+        s = s if keeps_norms else unit(s)
         own = z @ estimate.directions * estimate.own
         averaged = s @ estimate.directions * estimate.averaged
         found = [own, averaged, unit(dense(hidden)), (a @ a).sum(1, keepdims=True)]

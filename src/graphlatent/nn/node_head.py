@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from graphlatent.data.measurements import FEW, has_measurements
-from graphlatent.nn.latent_estimate import latent_estimate
+from graphlatent.nn.latent_estimate import STEPS, averages, latent_estimate
 from graphlatent.ops.sparse import SparseMatrix, multiply, to_dense, unit_rows
 from graphlatent.ops.svd import right_singular_vectors
 
@@ -39,11 +39,12 @@ _LARGEST_FACTOR = 1e30
 
 
 class NodeHead(nn.Module):
-    """A PCA of features, their 2-hop averages, the encoder's output and coordinates, side by side.
+    """A PCA of features, their averages, the encoder's output and coordinates, side by side.
 
     With z the features and A the GCN matrix, the blocks are
 
-    - z and A A z, in the principal directions of z, with the weights of `latent_estimate`;
+    - z and averages of A z, A A z ..., in the principal directions of z, with the weights of
+      `latent_estimate`;
     - the encoder's output, rows divided by their norms;
     - A A 1, a function of the degrees, where z has magnitudes: without it the averages of features
       would be lost where their mean was subtracted before;
@@ -67,6 +68,7 @@ class NodeHead(nn.Module):
     basis: Tensor | None
     keeps_norms: Tensor
     scale: Tensor
+    steps: Tensor
     components: Tensor
     offset: Tensor
 
@@ -89,6 +91,8 @@ class NodeHead(nn.Module):
         # Whether rows keep their magnitudes, and then the factors of the columns.
         self.register_buffer("keeps_norms", torch.zeros((), dtype=torch.bool))
         self.register_buffer("scale", torch.zeros(in_dim))
+        # Weights of z, A z, A A z ... in the averages.
+        self.register_buffer("steps", torch.zeros(STEPS + 1))
         # Weights of the blocks times principal components, and the mean of the training rows.
         self.register_buffer("components", torch.zeros(width, min(dim, width)))
         self.register_buffer("offset", torch.zeros(min(dim, width)))
@@ -109,7 +113,7 @@ class NodeHead(nn.Module):
             coordinates: [N, C]; None where C is 0.
         """
         z = self._reduced(x)
-        blocks = self._blocks(z, _two_hops(matrix, z), matrix, hidden, coordinates)
+        blocks = self._blocks(z, matrix, hidden, coordinates)
         out, start = -self.offset.expand(hidden.shape[0], -1), 0
         for block in blocks:
             stop = start + block.shape[1]
@@ -142,9 +146,9 @@ class NodeHead(nn.Module):
             k, rows = self.basis.shape[1], self._rows(x)
             self.basis = right_singular_vectors(rows, k, generator=generator)
         z = self._reduced(x)
-        averages = _two_hops(matrix, z)
-        estimate = latent_estimate(z, averages, matrix)
-        blocks = self._blocks(z, averages, matrix, hidden, coordinates)
+        estimate = latent_estimate(z, matrix, generator=generator)
+        self.steps = estimate.steps
+        blocks = self._blocks(z, matrix, hidden, coordinates)
         share = estimate.share
         variances = [
             self.feature_weight**2 * (1 - share),
@@ -184,13 +188,13 @@ class NodeHead(nn.Module):
     def _blocks(
         self,
         z: Tensor,
-        averages: Tensor,
         matrix: SparseMatrix,
         hidden: Tensor,
         coordinates: Tensor | None,
     ) -> list[Tensor]:
-        smooth = averages if self.keeps_norms else unit_rows(averages)
-        degree = _two_hops(matrix, z.new_ones(z.shape[0], 1))
+        smooth = averages(matrix, z, self.steps)
+        smooth = smooth if self.keeps_norms else unit_rows(smooth)
+        degree = matrix.multiply(matrix.multiply(z.new_ones(z.shape[0], 1)))
         blocks = [z, smooth, unit_rows(hidden), degree]
         return blocks if coordinates is None else [*blocks, coordinates]
 
@@ -206,7 +210,3 @@ def _deviation(rows: Tensor) -> float:
     # The rounding errors of equal rows, such as the degrees of a regular graph, are no variance.
     square = centred if centred > 1e-12 * whole else whole
     return max(square**0.5, 1 / _LARGEST_FACTOR) if square > 0 else float("inf")
-
-
-def _two_hops(matrix: SparseMatrix, rows: Tensor) -> Tensor:
-    return matrix.multiply(matrix.multiply(rows))

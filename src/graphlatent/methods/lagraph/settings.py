@@ -70,7 +70,6 @@ _PLUS: Mapping[str, Any] = {
     **_PAPER,
     "objective": "cosine",
     "mask_value": "token",
-    "variance_weight": 1.0,
     "scale_features": True,
     "structure": "auto",
 }
@@ -116,6 +115,7 @@ GRAPH_PRESETS: Mapping[str, Mapping[str, Any]] = {
         "decoder_layers": 1,
         "alpha": 0.0,
         "mask_ratio": 0.5,
+        "variance_weight": 1.0,
         "readout": "root",
         "embedding": "standard",
         "epochs": 20,
