@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cases import generator
 from graphlatent.nn.similarity import (
     NeighbourSimilarity,
+    feature_similarity,
     neighbour_similarity,
 )
 from graphlatent.ops.sparse import SparseMatrix
@@ -58,13 +61,21 @@ def test_correlations_by_hand():
         assert found.siblings == pytest.approx(np.cos(2 * angle), abs=1e-3)
         deviations = 40 * 2 / 3 * np.cos(angle) / np.sqrt(2 * 2 * 40 / 9 * 0.5)
         assert found.deviations == pytest.approx(deviations, rel=1e-3)
+        assert found.degree == 2
 
 
 def test_what_follows_by_hand():
-    # r = 0.3 and q = 0.15.
-    found = NeighbourSimilarity(0.3, 0.15, 9.0)
+    # r = 0.3 and q = 0.15: homophily 0.5, reliability 0.6; over 4 neighbours the signal is 0.15,
+    # the noise 0.1, so the ratio is 1.5.
+    found = NeighbourSimilarity(0.3, 0.15, 9.0, 4.0)
     assert found.homophily == pytest.approx(0.5)
     assert found.reliability == pytest.approx(0.6)
+    assert found.signal_to_noise == pytest.approx(1.5)
+    assert found.variance_share == pytest.approx(1.0)
+    # One neighbour: ratio 0.375.
+    assert NeighbourSimilarity(0.3, 0.15, 9.0, 1.0).variance_share == pytest.approx(
+        0.0703, rel=1e-3
+    )
 
 
 def test_neighbours_that_are_not_alike():
@@ -79,14 +90,16 @@ def test_neighbours_that_are_not_alike():
     ]
     for found in cases:
         assert not found.significant
+        assert found.signal_to_noise == 0
+        assert found.variance_share == 0.05
         assert np.isnan(found.homophily) and np.isnan(found.reliability)
     assert [found.unlike for found in cases] == [False, True, False, False]
-    assert cases[2] == NeighbourSimilarity(0.0, 0.0, 0.0)
-    assert cases[3] == NeighbourSimilarity(0.0, 0.0, 0.0)
+    assert cases[2] == NeighbourSimilarity(0.0, 0.0, 0.0, 2.0)
+    assert cases[3] == NeighbourSimilarity(0.0, 0.0, 0.0, 0.0)
 
 
 def test_two_deviations_are_significant():
-    found = [NeighbourSimilarity(d / 10, 0.0, d) for d in (-2.1, -1.9, 1.9, 2.1)]
+    found = [NeighbourSimilarity(d / 10, 0.0, d, 2.0) for d in (-2.1, -1.9, 1.9, 2.1)]
     assert [f.unlike for f in found] == [True, False, False, False]
     assert [f.significant for f in found] == [False, False, False, True]
 
@@ -96,6 +109,28 @@ def test_homophily_and_reliability_are_recovered_without_labels(homophily, relia
     found = neighbour_similarity(*classes(homophily, reliability))
     assert found.homophily == pytest.approx(homophily, abs=0.05)
     assert found.reliability == pytest.approx(reliability, rel=0.1, abs=0.02)
+    ratio = homophily**2 * reliability * found.degree / (1 - reliability)
+    assert found.signal_to_noise == pytest.approx(ratio, rel=0.3)
+
+
+def test_features_of_any_kind_give_the_same_estimate():
+    rows, matrix = classes(0.6, 0.4)
+    exact = neighbour_similarity(rows, matrix)
+    projected = feature_similarity(rows, matrix, generator=generator(0))
+    assert projected.neighbours == pytest.approx(exact.neighbours, rel=0.1)
+    assert projected.siblings == pytest.approx(exact.siblings, rel=0.1)
+    # A few columns of any unit, with one that is not used.
+    few = torch.cat([rows[:, :8], torch.zeros(len(rows), 1)], dim=1)
+    units = torch.tensor([1e-3, 1, 10, 1e6, 1, 1, 1, 1, 1])
+    scaled = feature_similarity(few * units, matrix, generator=generator(0))
+    plain = feature_similarity(few, matrix, generator=generator(0))
+    assert scaled.neighbours == pytest.approx(plain.neighbours, rel=1e-4)
+    # Words, whose rows count by their direction.
+    words = SparseMatrix.from_scipy(sp.csr_matrix((rows * (rows > 0.12)).numpy()))
+    longer = SparseMatrix(words.crow, words.col, 7 * words.value, words.shape)
+    found = [feature_similarity(x, matrix, generator=generator(0)) for x in (words, longer)]
+    assert found[0].significant
+    assert found[0].neighbours == pytest.approx(found[1].neighbours, rel=1e-4)
 
 
 def test_skewed_features_that_are_independent_of_the_edges_are_not_similar():
@@ -116,3 +151,18 @@ def test_without_siblings_edges_alone_count():
     found = neighbour_similarity(rows, SparseMatrix.from_scipy(pairs))
     assert found.neighbours == found.siblings == pytest.approx(1.0)
     assert (found.homophily, found.reliability) == (pytest.approx(1.0), pytest.approx(1.0))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    neighbours=st.floats(-1, 1),
+    siblings=st.floats(-1, 1),
+    deviations=st.floats(-5, 500),
+    degree=st.floats(0, 1e6),
+)
+def test_the_variance_share_stays_in_its_range(neighbours, siblings, deviations, degree):
+    # Deviations are those of `neighbours`, so they have its sign.
+    deviations = abs(deviations) * np.sign(neighbours)
+    found = NeighbourSimilarity(neighbours, siblings, deviations, degree)
+    assert not (found.significant and found.unlike)
+    assert 0.05 <= found.variance_share <= 1

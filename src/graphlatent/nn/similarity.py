@@ -1,4 +1,4 @@
-"""How similar the features of neighbours are.
+"""How similar the features of neighbours are, and what follows for training.
 
 Without labels, two correlations tell good edges from good features (docs/theory.md): that of the
 rows of two neighbours, and that of two neighbours of one node. Legend: N nodes, F features, D
@@ -13,10 +13,19 @@ from math import nan
 import torch
 from torch import Tensor
 
-from graphlatent.ops.sparse import SparseMatrix
+from graphlatent.data.measurements import FEW, has_measurements
+from graphlatent.ops.sparse import SparseMatrix, multiply, to_dense, unit_rows
 
+VARIANCE_RANGE = (0.05, 1.0)
+"""Share of the variance term's weight: half of the squared signal-to-noise ratio, in this range.
+
+The variance term gives all directions of an embedding the same weight. Where averages over
+neighbours are mostly signal this keeps weak signals; where they are mostly noise it amplifies it.
+"""
 _SIGNIFICANT = 2.0
 """Standard deviations above which neighbours count as similar."""
+_PROJECTED = 128
+"""Random directions that many features are projected to where an estimate is enough."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +41,13 @@ class NeighbourSimilarity:
         neighbours: correlation of the rows of two neighbours, weighted by the edges.
         siblings: the same of two different neighbours of one node.
         deviations: `neighbours` in standard deviations of rows that are independent of the edges.
+        degree: mean number of neighbours.
     """
 
     neighbours: float
     siblings: float
     deviations: float
+    degree: float
 
     @property
     def significant(self) -> bool:
@@ -59,6 +70,51 @@ class NeighbourSimilarity:
         if not self.significant:
             return nan
         return min(self.neighbours / self.homophily, 1.0) if self.homophily > 0 else 1.0
+
+    @property
+    def signal_to_noise(self) -> float:
+        """Of the mean over a node's neighbours; 0 where neighbours are not alike.
+
+        The mean over d neighbours has the signal homophily^2 * reliability and the noise
+        (1 - reliability) / d.
+        """
+        if not self.significant:
+            return 0.0
+        # Features without noise would make it infinite.
+        noise = max(1 - self.reliability, 0.01)
+        return self.homophily**2 * self.reliability * self.degree / noise
+
+    @property
+    def variance_share(self) -> float:
+        """The share of its weight that the variance term of the training has on this graph."""
+        low, high = VARIANCE_RANGE
+        return min(max(self.signal_to_noise**2 / 2, low), high)
+
+
+def feature_similarity(
+    x: Tensor | SparseMatrix, matrix: SparseMatrix, *, generator: torch.Generator
+) -> NeighbourSimilarity:
+    """An estimate of the similarity of neighbours from features of any kind.
+
+    Few features have each column divided by its root mean square, words have unit rows, others are
+    as they are. Many are projected to random directions, which keeps inner products on average.
+
+    Args:
+        x: features [N, F].
+        matrix: symmetric [N, N]; its diagonal is not used.
+        generator: of the projection, on the CPU.
+    """
+    if x.shape[1] <= FEW:
+        dense = to_dense(x)
+        square = dense.to(torch.float64).square().mean(0)
+        scale = torch.where(square > 0, square, 1.0).rsqrt()
+        return neighbour_similarity(dense * scale.to(dense.dtype), matrix)
+    rows = x if has_measurements(x) else unit_rows(x)
+    if x.shape[1] <= _PROJECTED:
+        return neighbour_similarity(to_dense(rows), matrix)
+    directions = torch.randn(x.shape[1], _PROJECTED, generator=generator)
+    directions = directions.to(device=x.device, dtype=x.dtype)
+    return neighbour_similarity(multiply(rows, directions), matrix)
 
 
 def neighbour_similarity(rows: Tensor, matrix: SparseMatrix) -> NeighbourSimilarity:
@@ -88,10 +144,11 @@ def neighbour_similarity(rows: Tensor, matrix: SparseMatrix) -> NeighbourSimilar
     pairs = sums(value).square().sum() - value.square().sum()
     covariance = centred.T @ centred / max(len(rows), 1)
     deviation = (2 * value.square().sum() * covariance.square().sum()).sqrt()
+    degree = int((value != 0).sum()) / max(len(rows), 1)
     if not bool(deviation > 0):
-        return NeighbourSimilarity(0.0, 0.0, 0.0)
+        return NeighbourSimilarity(0.0, 0.0, 0.0, degree)
     correlation = float(total / weight / squares.mean())
     # Rounding errors of graphs in which no node has two neighbours are no pairs.
     has_pairs = bool(pairs > 1e-6 * value.square().sum())
     siblings = float(of_siblings / pairs / squares.mean()) if has_pairs else correlation
-    return NeighbourSimilarity(correlation, siblings, float(total / deviation))
+    return NeighbourSimilarity(correlation, siblings, float(total / deviation), degree)

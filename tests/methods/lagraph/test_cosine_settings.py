@@ -78,13 +78,16 @@ def test_mistakes(cls, values, message):
 def test_alpha_alone_is_something_to_learn():
     zero = {"reconstruction_weight": 0.0, "masked_weight": 0.0, "latent_weight": 0.0}
     fitted = NodeLaGraph(alpha=1.0, epochs=1, hidden_dim=4, device="cpu", **zero)
-    assert list(fitted.fit(random_graph([5])).history_.terms) == ["variance", "invariance"]
+    assert list(fitted.fit(random_graph([5])).history_.terms) == ["invariance"]
 
 
 def test_a_weight_of_0_is_no_column_of_the_history():
-    fitted = NodeLaGraph(epochs=1, hidden_dim=4, device="cpu").fit(random_graph([5]))
-    names = ["reconstruction", "masked_reconstruction", "latent", "variance"]
+    graph = random_graph([5])
+    fitted = NodeLaGraph(epochs=1, hidden_dim=4, device="cpu").fit(graph)
+    names = ["reconstruction", "masked_reconstruction", "latent"]
     assert list(fitted.history_.terms) == names
+    fitted.set_params(variance_weight=1.0).fit(graph)
+    assert list(fitted.history_.terms) == [*names, "variance"]
 
 
 # The defaults before there was a preset 'plus'.
@@ -186,7 +189,24 @@ def test_the_default_is_smaller_for_large_graphs():
     assert sizes(100_000, cls=GraphLaGraph) == (256, 20)
 
 
+def test_small_graphs_have_a_narrower_encoder_and_no_variance_term():
+    def adapted(num_nodes, cls=NodeLaGraph, **values):
+        settings = cls(**values).settings_class(**cls(**values).get_params())
+        found = resolve(settings.adapted_to(num_nodes), owner="test")
+        return found.hidden_dim, found.variance_weight, found.epochs
+
+    assert adapted(5_000) == (256, 0, 100)
+    assert adapted(5_001) == (512, 1, 100)
+    # What is set, and the width of other sizes, stay as they are.
+    assert adapted(5_000, hidden_dim=300, variance_weight=0.5) == (300, 0.5, 100)
+    assert adapted(5_000, size="small") == (128, 0, 100)
+    assert adapted(5_000, size="large") == (1024, 0, 300)
+    assert adapted(5_000, preset="paper") == (512, 0, 200)
+    assert adapted(5_000, cls=GraphLaGraph) == (256, 1, 20)
+
+
 def test_fit_adapts_to_the_graph(monkeypatch, tmp_path):
+    monkeypatch.setattr(lagraph_settings, "SMALL_GRAPH", 10)
     monkeypatch.setattr(lagraph_settings, "LARGE_GRAPH", 20)
     monkeypatch.setattr(lagraph_settings, "_NODE_EPOCHS", 60)
     monkeypatch.setattr(lagraph_settings, "_LEAST_EPOCHS", 1)

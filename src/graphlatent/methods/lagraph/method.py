@@ -31,6 +31,7 @@ from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.methods.lagraph.views import draw_dropped
 from graphlatent.nn.edge_dropout import DroppableMatrix
 from graphlatent.nn.encoders import GNNEncoder
+from graphlatent.nn.similarity import feature_similarity
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -47,6 +48,8 @@ class LaGraph(Method[LaGraphSettings]):
         self.source: BatchSource | None = None
         self.cache: Precomputed = EMPTY_CACHE
         self.scale = 0.0
+        # The settings with the weights of the terms that `begin` adapts to the training set.
+        self.step_settings = settings
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> LaGraphModel:
         """A newly initialised encoder, decoder and readout."""
@@ -84,7 +87,7 @@ class LaGraph(Method[LaGraphSettings]):
         )
         dropped = draw_dropped(batch, self.settings, generator=generator)
         engine = self._engine(lagraph)
-        return compute_terms(lagraph, batch, mask, self.settings, engine, cache, dropped)
+        return compute_terms(lagraph, batch, mask, self.step_settings, engine, cache, dropped)
 
     @torch.no_grad()
     def after_step(self, model: nn.Module) -> None:
@@ -126,6 +129,7 @@ class LaGraph(Method[LaGraphSettings]):
         settings, everything = self.settings, source.everything
         engine = self._engine(cast(LaGraphModel, model))
         self.source = source
+        self._adapt_variance_weight(model, everything)
         if settings.engine == "general":
             return source
         if isinstance(source, NodeBatches):
@@ -144,6 +148,20 @@ class LaGraph(Method[LaGraphSettings]):
         elif isinstance(source, GraphBatches):
             self.source = self._graph_source(everything, source, engine)
         return self.source
+
+    def _adapt_variance_weight(self, model: nn.Module, everything: Batch) -> None:
+        """Lower the variance term's weight where averages over neighbours are mostly noise.
+
+        Only for the embedding of preset='plus' at node level, in which that was measured.
+        """
+        settings = self.settings
+        if getattr(settings, "embedding", "") != "combined" or not settings.variance_weight:
+            return
+        generator = torch.Generator().manual_seed(settings.random_state * 4 + 3)
+        matrix = self.smoothing_matrix(model, everything)
+        share = feature_similarity(everything.x, matrix, generator=generator).variance_share
+        weight = share * settings.variance_weight
+        self.step_settings = replace(settings, variance_weight=weight)
 
     def _graph_source(
         self, everything: Batch, source: GraphBatches, engine: Engine

@@ -70,6 +70,7 @@ _PLUS: Mapping[str, Any] = {
     **_PAPER,
     "objective": "cosine",
     "mask_value": "token",
+    "variance_weight": 1.0,
     "scale_features": True,
     "structure": "auto",
 }
@@ -115,13 +116,18 @@ GRAPH_PRESETS: Mapping[str, Mapping[str, Any]] = {
         "decoder_layers": 1,
         "alpha": 0.0,
         "mask_ratio": 0.5,
-        "variance_weight": 1.0,
         "readout": "root",
         "embedding": "standard",
         "epochs": 20,
         "lr": 5e-4,
     },
 }
+SMALL_GRAPH = 5_000
+"""Nodes up to which the default is narrower and has no variance term.
+
+By accuracy on parts of Photo, Computers and CS with 2,700 to 4,000 nodes (docs/defaults.md).
+"""
+_SMALL_WIDTH = 256
 LARGE_GRAPH = 50_000
 """Nodes beyond which the default is narrower and shorter, so that training ends in minutes."""
 # Epochs times nodes of the default for larger graphs, and the smallest number of epochs.
@@ -154,8 +160,8 @@ class LaGraphSettings(Settings):
     size: Annotated[
         Size,
         Doc(
-            "of preset='plus': 'small' is faster and narrower, 'large' slower and wider; for graphs"
-            " above 50,000 nodes 'base' is as narrow as 'small', and both have fewer epochs"
+            "of preset='plus': 'small' is faster and narrower, 'large' slower and wider; 'base' has"
+            " width 256 up to 5,000 nodes, and above 50,000 that and the epochs of 'small'"
         ),
     ] = "base"
     scale_features: ScaleFeatures = FROM_PRESET
@@ -302,14 +308,18 @@ class NodeLaGraphSettings(LaGraphSettings, NodeSettings):
     structure: NodeStructure = FROM_PRESET
 
     def adapted_to(self, num_nodes: int) -> NodeLaGraphSettings:
-        """The settings, where the default is meant narrower and shorter for a large graph."""
-        default = self.preset == "plus" and self.size in ("small", "base")
-        # Steps on parts of a fixed size take no longer in a larger graph.
-        if num_nodes <= LARGE_GRAPH or not default or self.batching == "nodes":
+        """The settings, with the default of a small or large graph where they are None."""
+        if self.preset != "plus":
             return self
-        epochs = max(_LEAST_EPOCHS, _NODE_EPOCHS // num_nodes)
-        smaller = {**NODE_SIZES["small"], "epochs": epochs}
-        return replace(self, **{k: v for k, v in smaller.items() if getattr(self, k) is None})
+        values: dict[str, Any] = {}
+        if num_nodes <= SMALL_GRAPH:
+            values = {"variance_weight": 0.0}
+            values |= {"hidden_dim": _SMALL_WIDTH} if self.size == "base" else {}
+        # Steps on parts of a fixed size take no longer in a larger graph.
+        elif num_nodes > LARGE_GRAPH and self.size != "large" and self.batching != "nodes":
+            epochs = max(_LEAST_EPOCHS, _NODE_EPOCHS // num_nodes)
+            values = {**NODE_SIZES["small"], "epochs": epochs}
+        return replace(self, **{k: v for k, v in values.items() if getattr(self, k) is None})
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
