@@ -25,6 +25,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Of a killed process; were it a link, the content would go elsewhere.
+        temporary.unlink(missing_ok=True)
         write(temporary)
         _sync(temporary)
         os.replace(temporary, path)
@@ -47,12 +49,6 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON, atomically."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Delete temporary files that a killed process left in `folder`."""
-    for leftover in folder.glob(".*.tmp"):
-        leftover.unlink(missing_ok=True)
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
