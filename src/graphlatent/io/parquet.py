@@ -1,10 +1,13 @@
 """Parquet files with a checksum of the whole file, which travels with it.
 
 The checksum stands in the file's own metadata and is that of the file with 64 zeros in its place.
+pyarrow also stores the metadata a second time, as part of its schema, and there the zeros remain.
+So a file that somebody made out of ours, with its metadata, is not taken for one of ours.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,15 +18,12 @@ import pyarrow.parquet as pq
 from graphlatent.errors import InputError
 
 _KEY, _MARK, _BLANK = b"graphlatent", b"sha256:", b"0" * 64
-# pyarrow's own metadata. It is left out here, and tells a file that somebody made out of ours, with
-# its metadata, from one of ours.
-_ARROW = b"ARROW:schema"
 _BLOCK = 1 << 20
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
     """Write a table as Parquet with a checksum."""
-    pq.write_table(table.replace_schema_metadata({_KEY: _MARK + _BLANK}), path, store_schema=False)
+    pq.write_table(table.replace_schema_metadata({_KEY: _MARK + _BLANK}), path)
     with path.open("r+b") as file:
         place = _place(file, _MARK + _BLANK)
         checksum = _checksum(file, place)
@@ -41,9 +41,9 @@ def check_parquet(path: Path, *, role: str) -> None:
         role: what it holds, for the message.
     """
     try:
-        about: dict[bytes, bytes] = dict(pq.read_metadata(path).metadata or {})
-        value = about.get(_KEY, b"")
-        if not value.startswith(_MARK) or _ARROW in about:
+        about = dict(pq.read_metadata(path).metadata or {})
+        value: bytes = about.get(_KEY, b"")
+        if not value.startswith(_MARK) or not _is_ours(about.get(b"ARROW:schema", b"")):
             return
         with path.open("rb") as file:
             checksum = _checksum(file, _place(file, value))
@@ -54,6 +54,12 @@ def check_parquet(path: Path, *, role: str) -> None:
             f"{role}: {path} is not as it was saved: its checksum differs. Copy it again, or write"
             " it again."
         )
+
+
+def _is_ours(encoded: bytes) -> bool:
+    """Whether pyarrow's schema, as it is stored in a file, has zeros for a checksum."""
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded)))
+    return bool((schema.metadata or {}).get(_KEY) == _MARK + _BLANK)
 
 
 def _place(file: BinaryIO, value: bytes) -> int:

@@ -81,8 +81,8 @@ def begin_or_resume(
             training.restore(snapshot)
     except (RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
         raise RunFolderError(
-            f"{run.state_path} is not a checkpoint that this run could have saved: {error}. Copy it"
-            " again, or start again with --overwrite."
+            f"The checkpoint in {run.path} does not fit its settings. Start again with --overwrite."
+            f" The reason: {error}."
         ) from error
     if run.read_json("features.json") != json.loads(json.dumps(features.to_dict())):
         # The input is the same, so the file is damaged, or differs in the last bits of an average.
