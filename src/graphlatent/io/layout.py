@@ -9,6 +9,7 @@ from pathlib import Path
 
 from graphlatent.errors import OutputError
 from graphlatent.io.lock import LOCK
+from graphlatent.io.tensors import is_ours
 
 COORDINATES = "coordinates.safetensors"
 STATE = "state/last.safetensors"
@@ -51,6 +52,7 @@ def is_run(folder: Path) -> bool:
     first = {"config.toml", "features.json", COORDINATES}
     return begun and (
         _has_keys(folder / "features.json", "kind", "num_features", "cap")
+        or any(is_ours(folder / name) for name in ("model.safetensors", STATE))
         or {path.name for path in _without_remains(folder)} <= first
     )
 

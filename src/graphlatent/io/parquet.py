@@ -43,11 +43,11 @@ def check_parquet(path: Path, *, role: str) -> None:
     try:
         about = dict(pq.read_metadata(path).metadata or {})
         value: bytes = about.get(_KEY, b"")
-        if not value.startswith(_MARK) or not _is_ours(about.get(b"ARROW:schema", b"")):
+        if not value.startswith(_MARK) or not _is_ours(value, about[b"ARROW:schema"]):
             return
         with path.open("rb") as file:
             checksum = _checksum(file, _place(file, value))
-    except (pa.ArrowException, OSError, ValueError):
+    except (pa.ArrowException, OSError, ValueError, KeyError):
         return
     if checksum != value[len(_MARK) :]:
         raise InputError(
@@ -56,10 +56,11 @@ def check_parquet(path: Path, *, role: str) -> None:
         )
 
 
-def _is_ours(encoded: bytes) -> bool:
-    """Whether pyarrow's schema, as it is stored in a file, has zeros for a checksum."""
-    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded)))
-    return bool((schema.metadata or {}).get(_KEY) == _MARK + _BLANK)
+def _is_ours(value: bytes, encoded_schema: bytes) -> bool:
+    """Whether there is a checksum in the metadata of a file, and zeros in pyarrow's schema."""
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded_schema)))
+    blank = _MARK + _BLANK
+    return bool(value != blank and (schema.metadata or {}).get(_KEY) == blank)
 
 
 def _place(file: BinaryIO, value: bytes) -> int:

@@ -58,6 +58,15 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], str | None]:
     return tensors, about
 
 
+def is_ours(path: Path) -> bool:
+    """Whether a file was written by `save_tensors`."""
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            return _KEY in (file.metadata() or {})
+    except (SafetensorError, OSError, ValueError):
+        return False
+
+
 def _checksum(tensors: Mapping[str, Tensor], about: str) -> str:
     """SHA-256 over names, types, shapes and bytes of the tensors, and the text."""
     digest = hashlib.sha256(about.encode())
