@@ -12,7 +12,7 @@ import pytest
 from cases import random_graph
 from graphlatent import NodeLaGraph, RunFolder
 from graphlatent.errors import OutputError, RunFolderError
-from graphlatent.io.layout import is_free, is_run
+from graphlatent.io.layout import clear, is_free, is_run
 from graphlatent.training.loop import Hooks
 
 GRAPH = random_graph([9])
@@ -186,6 +186,35 @@ class TestKilledAsItBegan:
         fit(run)
         for name in ("model.safetensors", "config.toml", "features.json"):
             assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+    @pytest.mark.parametrize("deleted", range(10))
+    def test_while_the_old_run_was_deleted(self, trained, tmp_path, monkeypatch, deleted):
+        before = content(trained)
+        unlinked: list[Path] = []
+
+        def unlink(path, missing_ok=False):
+            if len(unlinked) == deleted:
+                raise Killed
+            unlinked.append(path)
+            (tmp_path / "away").mkdir(exist_ok=True)
+            if path.exists():
+                path.rename(tmp_path / "away" / path.name)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", unlink)
+            if deleted < 9:
+                with pytest.raises(Killed):
+                    clear(trained)
+            else:
+                clear(trained)
+        run = RunFolder(trained)
+        if run.started:
+            assert run.can_resume()
+        else:
+            run.check_free(overwrite=False)
+        fit(run)
+        for name in ("model.safetensors", "config.toml", "history.csv"):
+            assert (trained / name).read_bytes() == before[name], name
 
     @pytest.mark.parametrize("names", [("versions.json",), ("versions.json", "features.json")])
     def test_by_an_earlier_version(self, trained, tmp_path, names):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
 from graphlatent.errors import RunFolderError
@@ -17,6 +18,8 @@ from graphlatent.io.atomic import write_atomically
 _KEY = "graphlatent"
 # Between the text and the checksum; the text has no line ends.
 _MARK = "\nsha256:"
+# Longer headers are none of ours.
+_HEADER = 1 << 24
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], about: str) -> None:
@@ -41,10 +44,10 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], str | None]:
         RunFolderError: where the file is truncated, damaged or changed.
     """
     try:
-        with safe_open(str(path), framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in list(file.keys())}
-            text = (file.metadata() or {}).get(_KEY)
-    except (SafetensorError, OSError, ValueError) as error:
+        # Read once: `safe_open` opens the file twice, and a running process may replace it between.
+        content = path.read_bytes()
+        tensors, text = load(content), _text(content)
+    except (SafetensorError, OSError, ValueError, LookupError) as error:
         raise RunFolderError(
             f"{path} is truncated or damaged: {error}. Copy it again, or train again."
         ) from error
@@ -61,10 +64,22 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], str | None]:
 def is_ours(path: Path) -> bool:
     """Whether a file was written by `save_tensors`."""
     try:
-        with safe_open(str(path), framework="pt") as file:
-            return _KEY in (file.metadata() or {})
-    except (SafetensorError, OSError, ValueError):
+        with path.open("rb") as file:
+            return _text(file.read(8) + file.read(_HEADER)) is not None
+    except (OSError, ValueError):
         return False
+
+
+def _text(content: bytes) -> str | None:
+    """The text in the header of a file: its length in 8 bytes, and a JSON object."""
+    size = int.from_bytes(content[:8], "little")
+    try:
+        header = json.loads(content[8 : 8 + size])
+    except RecursionError:
+        return None
+    metadata = header.get("__metadata__") if isinstance(header, dict) else None
+    text = metadata.get(_KEY) if isinstance(metadata, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def _checksum(tensors: Mapping[str, Tensor], about: str) -> str:
