@@ -14,15 +14,23 @@ from pathlib import Path
 
 import pytest
 
+import graphlatent
 from cases import random_graph
 from graphlatent import NodeLaGraph, RunFolder
 from graphlatent.errors import GraphLatentWarning, OutputError
-from graphlatent.io.lock import LOCK, FolderLock
+from graphlatent.io.atomic import LOCK, refuse_existing
+from graphlatent.io.lock import FolderLock
 from graphlatent.training.loop import Hooks
 
+# Without the package, whose import takes seconds.
 HOLD = """
-import sys
+import sys, types
 from pathlib import Path
+package = types.ModuleType("graphlatent"); package.__path__ = [sys.argv[2]]
+errors = types.ModuleType("graphlatent.errors")
+errors.OutputError, errors.GraphLatentWarning = OSError, UserWarning
+sys.modules |= {"graphlatent": package, "graphlatent.errors": errors}
+from graphlatent.io.atomic import refuse_existing
 from graphlatent.io.lock import FolderLock
 with FolderLock(Path(sys.argv[1])).held():
     print("held", flush=True)
@@ -34,7 +42,7 @@ with FolderLock(Path(sys.argv[1])).held():
 def another_process(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that holds the lock of a folder."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(folder)],
+        [sys.executable, "-c", HOLD, str(folder), str(Path(graphlatent.__file__).parent)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -76,6 +84,7 @@ def test_the_message_says_who_holds_it_and_a_dead_process_does_not(tmp_path):
         assert json.loads((tmp_path / LOCK).read_text())["pid"] == process.pid
         # Left by a killed process, so it is no file of the user.
         RunFolder(tmp_path).check_free(overwrite=False)
+        refuse_existing(tmp_path, overwrite=False)
         small().fit(random_graph([9]), run=tmp_path)
     assert RunFolder(tmp_path).complete and LOCK not in names(tmp_path)
 

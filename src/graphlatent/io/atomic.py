@@ -10,6 +10,9 @@ from typing import Any
 
 from graphlatent.errors import OutputError
 
+LOCK = ".graphlatent.lock"
+"""The name of the file by which a folder is locked."""
+
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file through a temporary one in the same folder, flushed to disk and then renamed.
@@ -53,7 +56,9 @@ def write_json(path: Path, value: Any) -> None:
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
     """Raise an `OutputError` where `path` exists and may not be replaced."""
-    if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
+    # A lock that a killed process left is no file of the user.
+    empty = path.is_dir() and all(each.name == LOCK for each in path.iterdir())
+    if path.exists() and not overwrite and not empty:
         raise OutputError(
             f"{path} exists already. Choose another path, or allow replacing it (--overwrite,"
             " overwrite=True)."

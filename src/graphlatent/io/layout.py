@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from graphlatent.errors import OutputError
-from graphlatent.io.lock import LOCK
+from graphlatent.io.atomic import LOCK
 from graphlatent.io.tensors import is_ours
 
 COORDINATES = "coordinates.safetensors"

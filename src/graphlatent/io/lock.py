@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from graphlatent.errors import GraphLatentWarning, OutputError
-
-LOCK = ".graphlatent.lock"
-"""The name of the file."""
+from graphlatent.io.atomic import LOCK
 
 
 class FolderLock:
