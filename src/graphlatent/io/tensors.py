@@ -46,7 +46,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], str | None]:
     try:
         # Read once: `safe_open` opens the file twice, and a running process may replace it between.
         content = path.read_bytes()
-        tensors, text = load(content), _text(content)
+        tensors, text = dict(sorted(load(content).items())), _text(content)
     except (SafetensorError, OSError, ValueError, LookupError) as error:
         raise RunFolderError(
             f"{path} is truncated or damaged: {error}. Copy it again, or train again."
