@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +17,7 @@ from graphlatent.data.batches import Batch
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
+from graphlatent.io.parquet import write_parquet
 from graphlatent.methods.base import Method
 
 SUFFIXES = (".parquet", ".npz", ".csv")
@@ -66,6 +66,8 @@ class Embeddings:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write a `.parquet`, `.npz` (arrays 'ids' and 'embeddings') or `.csv` file, atomically.
 
+        Parquet files have a checksum, which `graphlatent probe` compares.
+
         Raises:
             OutputError: where the suffix is unknown, the file exists, or it cannot be written.
         """
@@ -80,7 +82,7 @@ class Embeddings:
         return path
 
     def _write_parquet(self, path: Path) -> None:
-        pyarrow.parquet.write_table(self.to_arrow(), path)
+        write_parquet(self.to_arrow(), path)
 
     def _write_npz(self, path: Path) -> None:
         arrays = {"ids": _storable(self.ids), "embeddings": self.values}

@@ -53,7 +53,7 @@ from graphlatent.ops.devices import pick_device
 from graphlatent.training.encoding import fit_encoding, stored_encoding
 from graphlatent.training.loop import Hooks, Training, seeded
 from graphlatent.training.progress import training_bar
-from graphlatent.training.resume import begin_or_resume
+from graphlatent.training.resume import begin, begin_or_resume
 from graphlatent.training.setup import set_up
 
 Self = TypeVar("Self", bound="Estimator")
@@ -102,7 +102,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             y: ignored; present for scikit-learn pipelines. Features are part of `X`, as in
                 `fit((adjacency, x))`.
             run: a run folder, or its path, for checkpoints and the trained model. An unfinished
-                run of the same settings and input in it is resumed.
+                run of the same settings and input in it is resumed, the model of a complete one
+                is used as it is.
             hooks: callbacks for progress, saving and stopping; `graphlatent train` uses them.
 
         Returns:
@@ -111,16 +112,17 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit")
         graph, settings = self._read_to_fit(X)
         run = RunFolder(run) if isinstance(run, (str, Path)) else run
-        graph, spec = self._prepare(graph, settings, run=run)
-        training, everything = self._set_up(graph, settings)
-        if run is not None:
-            config = self._config(training.settings)
-            begin_or_resume(run, training, config=config, features=spec, graph=graph)
-        with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
-            training.run(active)
-        self._set_fitted(training.model, training, everything, spec)
-        if run is not None:
-            run.finish(self.model_.state_dict(), self.history_)
+        with nullcontext() if run is None else run.writing():
+            graph, spec = self._prepare(graph, settings, run=run)
+            training, everything = self._set_up(graph, settings)
+            complete = run is not None and begin_or_resume(
+                run, training, config=self._config(training.settings), features=spec, graph=graph
+            )
+            with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
+                training.run(active)
+            self._set_fitted(training.model, training, everything, spec, complete=complete)
+            if run is not None and not complete:
+                run.finish(self.model_.state_dict(), self.history_)
         return self
 
     def snapshots(self: Self, X: Any, *, epochs: Sequence[int]) -> Iterator[tuple[int, Self]]:
@@ -184,17 +186,11 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         self._check_fitted()
         path = Path(folder)
         refuse_existing(path, overwrite=overwrite)
-        run = RunFolder(path)
-        device = next(self.model_.parameters()).device
+        run, device = RunFolder(path), next(self.model_.parameters()).device
         about = versions(self.settings_, device=device, fingerprint="")
-        coordinates = self.features_.coordinates
-        run.begin(
-            self._config(self.settings_),
-            features=self.features_.to_dict(),
-            about=about,
-            coordinates=None if coordinates is None else coordinates.to_tensors(),
-        )
-        run.finish(self.model_.state_dict(), self.history_)
+        with run.writing():
+            begin(run, config=self._config(self.settings_), features=self.features_, about=about)
+            run.finish(self.model_.state_dict(), self.history_)
         return path
 
     @classmethod
@@ -310,9 +306,14 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         training: Training,
         everything: Callable[[], Batch],
         spec: FeatureSpec,
+        *,
+        complete: bool = False,
     ) -> None:
-        """Set the learnt attributes; batch-norm statistics and the head see all training data."""
-        if has_statistics(model) or hasattr(model, "head"):
+        """Set the learnt attributes; batch-norm statistics and the head see all training data.
+
+        The weights of a complete run contain them.
+        """
+        if not complete and (has_statistics(model) or hasattr(model, "head")):
             batch = everything()
             if has_statistics(model):
                 measure_statistics(model, lambda: training.method.measure(model, batch))

@@ -240,7 +240,8 @@ else:
 @pytest.mark.parametrize("level", ["node", "graph"])
 def test_a_killed_and_resumed_run_is_bit_identical(level, tmp_path):
     """Processes are killed with SIGKILL at several points and resumed until the run is complete."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    folders = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
     def start(folder: Path) -> subprocess.Popen[str]:
         return subprocess.Popen(

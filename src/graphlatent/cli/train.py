@@ -27,10 +27,11 @@ from graphlatent.config import Settings
 from graphlatent.data.datasets import find_dataset
 from graphlatent.data.describe import describe_graph
 from graphlatent.data.readers.options import options_of_run
-from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
+from graphlatent.errors import ConfigError, TrainingInterrupted
 from graphlatent.estimator import Estimator
-from graphlatent.io.atomic import refuse_existing, write_json
+from graphlatent.io.atomic import write_json
 from graphlatent.io.config_file import RunConfig, read_toml
+from graphlatent.io.layout import EMBEDDINGS, RESULTS
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.training.encoding import uses_coordinates
 from graphlatent.training.loop import Hooks
@@ -55,14 +56,14 @@ def train(
     debug: Debug = False,
 ) -> None:
     """Learn embeddings without labels and save model, history and embeddings in a run folder."""
-    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
-        run = RunFolder(out, replace=overwrite)
+    run = RunFolder(out, replace=overwrite)
+    with (
+        command_output(quiet=quiet, as_json=as_json, debug=debug) as output,
+        _to_be_written(run, resume=resume),
+    ):
         before = options_in_file(settings)
-        if not resume:
-            _check_free(run, overwrite=overwrite)
-        else:
-            _check_resumable(run)
-            before = options_of_run(run) if settings.config is None else before
+        if resume and settings.config is None:
+            before = options_of_run(run)
         options = reading.table_options(for_input(before, source, reading.nodes))
         run.reading = options.to_dict()
         estimator = _estimator(run, source, model, settings, resume=resume)
@@ -70,8 +71,10 @@ def train(
         # Wrong settings fail here, before a large file is read.
         resolved = estimator._resolved()
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
-        about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved))
+        about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved, run=run))
         output.note(_summary(about, estimator._resolved(graph)))
+        if run.complete and resume:
+            output.note(f"the run in {out} is trained; what it lacks is written")
         began = time.monotonic()
         with (
             _interruptible() as stop,
@@ -84,9 +87,9 @@ def train(
                     f"{interruption} Saved. Go on with the same command and --resume."
                 ) from None
         seconds = time.monotonic() - began
-        estimator.embed(graph).save(out / "embeddings.parquet", overwrite=True)
+        estimator.embed(graph).save(out / EMBEDDINGS, overwrite=True)
         result = _result(estimator, about=about, seconds=seconds, out=out)
-        write_json(out / "results.json", result)
+        write_json(out / RESULTS, result)
         _report(output, result)
 
 
@@ -128,27 +131,27 @@ def _agreeing(run: RunFolder, before: RunConfig, model: ModelOptions) -> tuple[s
     return str(before.level), before.method
 
 
-def _check_free(run: RunFolder, *, overwrite: bool) -> None:
-    refuse_existing(run.path, overwrite=overwrite)
-    if (
-        run.path.is_dir()
-        and any(run.path.iterdir())
-        and not run.started
-        and not (run.path / "manifest.json").exists()
-    ):
-        raise OutputError(
-            f"{run.path} is not a run folder, so it is not replaced. Choose another --out."
-        )
+@contextmanager
+def _to_be_written(run: RunFolder, *, resume: bool) -> Iterator[None]:
+    """Hold the lock of a run folder in which a run can be started, or resumed."""
+    _check_folder(run, resume=resume)
+    with run.writing():
+        # Once more, since another process may have ended its run in between.
+        _check_folder(run, resume=resume)
+        yield
 
 
-def _check_resumable(run: RunFolder) -> None:
+def _check_folder(run: RunFolder, *, resume: bool) -> None:
+    if not resume:
+        run.check_free(overwrite=run.replace)
+        return
     if run.replace:
         raise ConfigError("--resume continues a run and --overwrite replaces it. Give one of them.")
     if not run.started:
         raise ConfigError(
             f"There is no run to resume in {run.path}. Leave out --resume to start one."
         )
-    if run.complete:
+    if run.complete and all((run.path / name).is_file() for name in (EMBEDDINGS, RESULTS)):
         raise ConfigError(
             f"The run in {run.path} is complete; there is nothing to resume. Its embeddings:"
             f" graphlatent embed {run.path} INPUT --out FILE."
@@ -210,7 +213,7 @@ def _result(
         "coordinates": estimator.features_.structure_dim,
         "seconds": round(seconds, 3),
         "run": str(out),
-        "embeddings": str(out / "embeddings.parquet"),
+        "embeddings": str(out / EMBEDDINGS),
     }
 
 

@@ -10,6 +10,9 @@ from typing import Any
 
 from graphlatent.errors import OutputError
 
+LOCK = ".graphlatent.lock"
+"""The name of the file by which a folder is locked."""
+
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file through a temporary one in the same folder, flushed to disk and then renamed.
@@ -25,6 +28,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Of a killed process; were it a link, the content would go elsewhere.
+        temporary.unlink(missing_ok=True)
         write(temporary)
         _sync(temporary)
         os.replace(temporary, path)
@@ -49,15 +54,11 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Delete temporary files that a killed process left in `folder`."""
-    for leftover in folder.glob(".*.tmp"):
-        leftover.unlink(missing_ok=True)
-
-
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
     """Raise an `OutputError` where `path` exists and may not be replaced."""
-    if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
+    # A lock that a killed process left is no file of the user.
+    empty = path.is_dir() and all(each.name == LOCK for each in path.iterdir())
+    if path.exists() and not overwrite and not empty:
         raise OutputError(
             f"{path} exists already. Choose another path, or allow replacing it (--overwrite,"
             " overwrite=True)."

@@ -24,6 +24,7 @@ from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
 from graphlatent.methods.base import Method
+from graphlatent.training.checkpoint import check_snapshot
 from graphlatent.training.peak_memory import PeakMemory
 from graphlatent.training.stepper import (
     Stepper,
@@ -249,12 +250,17 @@ class Training:
             "step": self.step,
             "term_names": self.method.term_names,
             "method": self.method.state(),
+            "moments": sorted(self.optimizer.state_dict()["state"]),
         }
         return Snapshot(copies, json.dumps(position))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Return to the state that `snapshot` holds."""
-        tensors, position = dict(snapshot.tensors), json.loads(snapshot.position)
+        """Return to the state that `snapshot` holds.
+
+        Raises:
+            ValueError: where it is not one that this run could have saved; nothing is changed then.
+        """
+        tensors, position = dict(snapshot.tensors), check_snapshot(snapshot, self)
         prefix = "model."
         weights = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
         self.model.load_state_dict(weights)
@@ -272,7 +278,7 @@ class Training:
         self.pending, self.unreported = [], []
         device = next(self.model.parameters()).device
         self.values = [row.to(device) for row in tensors["values"]]
-        self.epoch, self.step = int(position["epoch"]), int(position["step"])
+        self.epoch, self.step = position["epoch"], position["step"]
         self.method.load_state(position["method"])
 
 
