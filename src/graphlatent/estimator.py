@@ -111,8 +111,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit")
         graph, settings = self._read_to_fit(X)
         run = RunFolder(run) if isinstance(run, (str, Path)) else run
-        graph, spec = self._prepare(graph, settings, run=run)
-        training, everything = self._set_up(graph, settings)
+        encoded, spec = self._prepare(graph, settings, run=run)
+        training, everything = self._set_up(encoded, settings)
         if run is not None:
             config = self._config(training.settings)
             begin_or_resume(run, training, config=config, features=spec, graph=graph)
@@ -186,7 +186,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         refuse_existing(path, overwrite=overwrite)
         run = RunFolder(path)
         device = next(self.model_.parameters()).device
-        about = versions(self.settings_, device=device, fingerprint="")
+        about = versions(self.settings_, device=device, fingerprints={})
         coordinates = self.features_.coordinates
         run.begin(
             self._config(self.settings_),

@@ -322,26 +322,6 @@ def fit_scale(spec: FeatureSpec, graph: GraphData, *, row_normalize: bool = Fals
     return replace(spec, scale=min(max(scale, 1e-30), 1e30))
 
 
-def without_coordinates(spec: FeatureSpec, graph: GraphData) -> GraphData:
-    """The graph without the columns of `x` that are coordinates; x is None for kind 'structure'.
-
-    Args:
-        spec: as `fit_features` made it.
-        graph: with features encoded according to `spec`.
-    """
-    graph = replace(graph, coordinates=None)
-    if spec.coordinates_in == "embedding" or not spec.structure_dim or graph.x is None:
-        return graph
-    if spec.kind == "structure":
-        return graph.without_features()
-    width = spec.width - spec._feature_coordinates
-    if isinstance(graph.x, Tensor):
-        return replace(graph, x=graph.x[:, :width])
-    kept = graph.x.col < width
-    row, col, value = graph.x.row[kept], graph.x.col[kept], graph.x.value[kept]
-    return replace(graph, x=SparseMatrix.from_coo(row, col, value, (graph.num_nodes, width)))
-
-
 def _encode_given(spec: FeatureSpec, graph: GraphData) -> GraphData:
     """The graph with encoded features, without coordinates; x is None where there are no others."""
     width = spec.width - spec._feature_coordinates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphlatent.data.features import FeatureSpec, without_coordinates
+from graphlatent.data.features import FeatureSpec
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import RunFolderError
 from graphlatent.io.config_file import RunConfig
@@ -25,16 +25,15 @@ def begin_or_resume(
         training: a run before its first step; changed in place where a snapshot is restored.
         config: level, method and settings.
         features: encoding of the features.
-        graph: the training graphs with encoded features.
+        graph: the training graphs as they were read, before their features were encoded.
 
     Raises:
         RunFolderError: where the folder holds a run of other settings or input, or its snapshot
             cannot be restored.
     """
-    # Of the input alone: coordinates computed elsewhere may differ in their last bits.
-    fingerprint = without_coordinates(features, graph).fingerprint()
+    fingerprints = graph.fingerprints()
     if not run.started or run.replace:
-        about = versions(training.settings, device=training.device, fingerprint=fingerprint)
+        about = versions(training.settings, device=training.device, fingerprints=fingerprints)
         coordinates = features.coordinates
         run.begin(
             config,
@@ -43,7 +42,7 @@ def begin_or_resume(
             coordinates=None if coordinates is None else coordinates.to_tensors(),
         )
         return
-    run.check_same(config, fingerprint=fingerprint)
+    run.check_same(config, fingerprints=fingerprints, features=features.to_dict())
     if features.coordinates is not None and run.read_coordinates() is None:
         raise RunFolderError(
             f"Cannot resume {run.path}: it lacks the coordinates of its nodes. Start again with"
