@@ -192,7 +192,8 @@ def _changed(column: ColumnSpec, now: str) -> InputError:
     )
 
 
-def _place(row: int, node_ids: Array | None) -> str:
+def place_of(row: int, node_ids: Array | None) -> str:
+    """Where a value is, as a message names it."""
     return f"in row {row} (from 0)" + ("" if node_ids is None else f", node {node_ids[row]!s}")
 
 
@@ -236,7 +237,7 @@ def _checked_object_kind(name: str, values: Array, node_ids: Array | None) -> Co
 def _missing(name: str, missing: Array, node_ids: Array | None) -> InputError:
     return InputError(
         f"Column '{name}' has {int(missing.sum())} missing value(s), the first"
-        f" {_place(int(missing.argmax()), node_ids)}. Fill them, drop those nodes, or leave the"
+        f" {place_of(int(missing.argmax()), node_ids)}. Fill them, drop those nodes, or leave the"
         " column out."
     )
 
@@ -251,7 +252,7 @@ def _as_numbers(name: str, values: Array, node_ids: Array | None) -> Array:
     if wrong.any():
         row = int(wrong.argmax())
         raise InputError(
-            f"Column '{name}' holds {numbers[row]} {_place(row, node_ids)}, too large for a"
+            f"Column '{name}' holds {numbers[row]} {place_of(row, node_ids)}, too large for a"
             " feature. Give it a finite number, or leave the column out."
         )
     return numbers
@@ -267,9 +268,9 @@ def _category_codes(column: ColumnSpec, values: Array, node_ids: Array | None) -
             ", ..." if len(column.categories) > 5 else ""
         )
         raise InputError(
-            f"Column '{column.name}' holds '{text[row]}' {_place(row, node_ids)}, a value it never"
-            f" held when the model was fitted (known: {shown}). Replace it by a known value, or fit"
-            " again on graphs that hold it."
+            f"Column '{column.name}' holds '{text[row]}' {place_of(row, node_ids)}, a value it"
+            f" never held when the model was fitted (known: {shown}). Replace it by a known value,"
+            " or fit again on graphs that hold it."
         )
     return codes
 
@@ -302,7 +303,9 @@ def encode_columns(
     offset, rows, cols, values = 0, [], [], []
     for spec in specs:
         position, encoded = encode_column(spec, columns[spec.name], node_ids=node_ids)
-        numbers = encoded.astype(np.float32)
+        # What float32 cannot hold becomes infinite, and is refused by `encode_features`.
+        with np.errstate(over="ignore"):
+            numbers = encoded.astype(np.float32)
         (nonzero,) = np.nonzero(numbers)
         rows.append(nonzero)
         cols.append(position[nonzero] + offset)

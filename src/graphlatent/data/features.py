@@ -22,7 +22,7 @@ from torch import Tensor
 
 from graphlatent.data.columns import ColumnSpec, encode_columns, fit_column
 from graphlatent.data.coordinates import NodeCoordinates
-from graphlatent.data.feature_matrices import beside, scaled
+from graphlatent.data.feature_matrices import beside, first_not_finite, scaled, too_far
 from graphlatent.data.graph import GraphData
 from graphlatent.data.local_structure import NAMES as LOCAL_NAMES
 from graphlatent.data.local_structure import local_structure
@@ -267,6 +267,13 @@ def encode_features(
             spec was made from, or the graph has none of the nodes that coordinates are known of.
     """
     _check_kind(spec, graph)
+    encoded = _encoded(spec, graph, row_normalize)
+    if encoded.x is not None and (where := first_not_finite(encoded.x)) is not None:
+        raise too_far(graph, *where, feature=spec.names[where[1]])
+    return encoded
+
+
+def _encoded(spec: FeatureSpec, graph: GraphData, row_normalize: bool) -> GraphData:
     if spec.ignored:
         if not graph.has_equal_features():
             warnings.warn(
@@ -274,7 +281,7 @@ def encode_features(
                 " for every node, so that the model ignores features. Fit a model on graphs whose"
                 " features differ.",
                 GraphLatentWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         graph = graph.without_features()
     encoded = _encode_given(spec, graph)
