@@ -19,6 +19,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from graphlatent.data.mixed_columns import are_numerals, check_not_numbers
+from graphlatent.data.places import place_of
 from graphlatent.errors import GraphLatentWarning, InputError
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -138,11 +140,17 @@ def fit_column(
         node_ids: names of the nodes [N], for messages.
 
     Raises:
-        InputError: where values are missing, infinite, or neither numbers, truth values nor text.
+        InputError: where values are missing, infinite, or neither numbers, truth values nor text,
+            or a column of numbers has text in it (mixed_columns.py).
     """
     kind = _checked_kind(name, values, node_ids)
     if kind == "categorical":
-        categories = np.unique(_as_text(values)).tolist()
+        text = _as_text(values)
+        distinct, counts = np.unique(text, return_counts=True)
+        # Text of NumPy's own type was given as categories.
+        if values.dtype.kind == "O":
+            check_not_numbers(name, text, distinct=distinct, counts=counts, node_ids=node_ids)
+        categories = distinct.tolist()
         if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(values):
             warnings.warn(
                 f"Column '{name}' has {len(categories):,} different values in {len(values):,} rows"
@@ -174,7 +182,9 @@ def encode_column(
     if column.kind == "categorical":
         return _category_codes(column, values, node_ids), np.ones(len(values))
     if kind == "categorical":
-        raise _changed(column, f"text such as {str(values[0])!r}")
+        text = _as_text(values)
+        row = int(np.argmin(are_numerals(text)))
+        raise _changed(column, f"text such as {str(text[row])!r} {place_of(row, node_ids)}")
     numbers = _as_numbers(column.name, values, node_ids)
     if column.kind == "boolean" and not np.isin(numbers, (0.0, 1.0)).all():
         raise _changed(column, f"{numbers[~np.isin(numbers, (0.0, 1.0))][0]:g}")
@@ -190,11 +200,6 @@ def _changed(column: ColumnSpec, now: str) -> InputError:
         f"Column '{column.name}' held {_WORDS[column.kind]} when the model was fitted, and now"
         f" holds {now}. Give it the same type of values, or fit again."
     )
-
-
-def place_of(row: int, node_ids: Array | None) -> str:
-    """Where a value is, as a message names it."""
-    return f"in row {row} (from 0)" + ("" if node_ids is None else f", node {node_ids[row]!s}")
 
 
 def _checked_kind(name: str, values: Array, node_ids: Array | None) -> ColumnKind:

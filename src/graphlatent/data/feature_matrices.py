@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphlatent.data.columns import place_of
 from graphlatent.data.graph import GraphData
+from graphlatent.data.places import place_of
 from graphlatent.errors import InputError
 from graphlatent.ops.sparse import SparseMatrix
 

@@ -134,11 +134,13 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
 
     Objects are text, with None where a value is missing.
 
-    Categorical columns become text, whatever their categories are.
+    Categorical columns become text, whatever their categories are: NumPy's own where none is
+    missing, so that it is known that text was meant.
     """
     column = table.column(name, option=option)
     kind = column.type
-    if pa.types.is_dictionary(table.data.column(name).type) or pa.types.is_large_string(kind):
+    categorical = pa.types.is_dictionary(table.data.column(name).type)
+    if categorical or pa.types.is_large_string(kind):
         column, kind = column.cast(pa.string()), pa.string()
     if pa.types.is_decimal(kind):
         column, kind = column.cast(pa.float64()), pa.float64()
@@ -159,7 +161,7 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
             " 'features')."
         )
     array: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
-    return array
+    return array.astype(np.str_) if categorical and column.null_count == 0 else array
 
 
 def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> LoadedTable:
