@@ -146,11 +146,10 @@ def fit_column(
     kind = _checked_kind(name, values, node_ids)
     if kind == "categorical":
         text = _as_text(values)
-        distinct, counts = np.unique(text, return_counts=True)
         # Text of NumPy's own type was given as categories.
         if values.dtype.kind == "O":
-            check_not_numbers(name, text, distinct=distinct, counts=counts, node_ids=node_ids)
-        categories = distinct.tolist()
+            check_not_numbers(name, text, node_ids=node_ids)
+        categories = np.unique(text).tolist()
         if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(values):
             warnings.warn(
                 f"Column '{name}' has {len(categories):,} different values in {len(values):,} rows"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,27 +34,27 @@ _FEW = 5
 _SHOWN = 3
 
 
-def check_not_numbers(
-    name: str, values: Array, *, distinct: Array, counts: Array, node_ids: Array | None
-) -> None:
+def check_not_numbers(name: str, text: Iterable[str], *, node_ids: Array | None = None) -> None:
     """Raise, or warn, where a text column is mostly numbers.
 
     Args:
         name: the column.
-        values: as text [N].
-        distinct: each value once.
-        counts: the number of rows of each of them.
+        text: the values [N].
         node_ids: names of the nodes [N], for messages.
 
     Raises:
         InputError: where it is a column of numbers with something else in it.
     """
-    numeral = are_numerals(distinct)
-    rows = int(counts[numeral].sum())
-    if numeral.all() or 2 * rows < len(values):
+    values = [str(value) for value in text]
+    counts = Counter(values)
+    distinct = sorted(counts)
+    numeral = are_numerals(distinct).tolist()
+    numbers = [value for value, is_number in zip(distinct, numeral, strict=True) if is_number]
+    others = [value for value, is_number in zip(distinct, numeral, strict=True) if not is_number]
+    rows = sum(counts[value] for value in numbers)
+    if not others or 2 * rows < len(values):
         return
-    others = distinct[~numeral].tolist()
-    if _are_signs(others) or _are_amounts(distinct[numeral], others, rows):
+    if _are_signs(others) or _are_amounts(numbers, others, rows):
         raise InputError(
             f"Column '{name}' holds numbers in {rows:,} of {len(values):,} rows, and text in the"
             f" others: {_listed(values, others, node_ids)}. Correct or fill these values, drop"
@@ -70,9 +72,10 @@ def check_not_numbers(
     )
 
 
-def are_numerals(text: Array) -> Array:
+def are_numerals(text: Iterable[str]) -> Array:
     """Which values are written as a number, bool [N]."""
-    return np.asarray(pd.notna(pd.to_numeric(pd.Series(text, dtype=object), errors="coerce")))
+    values = pd.Series(list(text), dtype=object)
+    return np.asarray(pd.notna(pd.to_numeric(values, errors="coerce")))
 
 
 def _are_signs(others: list[str]) -> bool:
@@ -81,9 +84,9 @@ def _are_signs(others: list[str]) -> bool:
     return all(v.lower() in MISSING_SIGNS or not v or _OTHER_NUMBER.fullmatch(v) for v in plain)
 
 
-def _are_amounts(numerals: Array, others: list[str], rows: int) -> bool:
+def _are_amounts(numerals: list[str], others: list[str], rows: int) -> bool:
     """Whether numbers in so many rows vary as amounts do, and not as codes."""
-    if any(re.search(r"[.eE]", value) for value in numerals.tolist()):
+    if any(re.search(r"[.eE]", value) for value in numerals):
         return len(numerals) > _MANY_DECIMALS
     if any(re.search(r"\d", v) and not _OTHER_NUMBER.fullmatch(v.strip()) for v in others):
         # As in '2b'.
@@ -92,10 +95,7 @@ def _are_amounts(numerals: Array, others: list[str], rows: int) -> bool:
     return vary and len(numerals) > _MANY_DECIMALS
 
 
-def _listed(values: Array, others: list[str], node_ids: Array | None) -> str:
-    shown = [
-        f"{value!r} {place_of(int(np.argmax(values == value)), node_ids)}"
-        for value in others[:_SHOWN]
-    ]
+def _listed(values: list[str], others: list[str], node_ids: Array | None) -> str:
+    shown = [f"{v!r} {place_of(values.index(v), node_ids)}" for v in others[:_SHOWN]]
     more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
     return "; ".join(shown) + more

@@ -25,6 +25,7 @@ from pyarrow import csv as arrow_csv
 from graphlatent.errors import InputError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
+LONG_CATEGORY = 64
 TABLE_SUFFIXES = (*DELIMITERS, ".parquet")
 
 
@@ -135,7 +136,7 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
     Objects are text, with None where a value is missing.
 
     Categorical columns become text, whatever their categories are: NumPy's own where none is
-    missing, so that it is known that text was meant.
+    missing or long, so that it is known that text was meant.
     """
     column = table.column(name, option=option)
     kind = column.type
@@ -161,7 +162,16 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
             " 'features')."
         )
     array: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
-    return array.astype(np.str_) if categorical and column.null_count == 0 else array
+    return _as_categories(array) if categorical and column.null_count == 0 else array
+
+
+def _as_categories(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Short text as NumPy's own type, whose rows are all as long as the longest."""
+    if max(map(len, array.tolist()), default=0) > LONG_CATEGORY:
+        return array
+    text = array.astype(np.str_)
+    # It ends before NULs.
+    return text if text.tolist() == array.tolist() else array
 
 
 def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> LoadedTable:
