@@ -56,7 +56,10 @@ def large_settings(settings: Settings) -> str:
 
 def settings_to_lower(settings: Settings) -> str:
     """What to do about a loss or weights that are not finite, as a sentence."""
-    return large_settings(settings) or "Try a smaller lr, or features on a smaller scale."
+    return (
+        large_settings(settings)
+        or "Try a smaller lr, or features and edge weights on a smaller scale."
+    )
 
 
 def check_statistics(model: nn.Module, settings: Settings) -> None:
