@@ -120,3 +120,10 @@ def test_sums_that_float32_loses_are_a_warning_with_gin_only():
     # Small weights beside a node's own features are lost without harm.
     tiny = np.where(weight > 1, 1e-30, 1.0)
     NodeLaGraph(epochs=1, encoder="gin", **SMALL).fit(graphs("node", weight=tiny))
+
+
+def test_an_encoder_whose_output_overflows_is_an_error():
+    # Without batch norm: what the head is computed from is not finite.
+    estimator = NodeLaGraph(epochs=1, lr=1e25, num_layers=1, **SMALL)
+    with pytest.raises(NonFiniteLossError, match=r"not finite.* Try a smaller lr \(1e\+25;"):
+        estimator.fit(graphs("node"))

@@ -51,7 +51,7 @@ from graphlatent.methods.base import Method
 from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
 from graphlatent.training.encoding import fit_encoding, stored_encoding
-from graphlatent.training.finite import check_statistics
+from graphlatent.training.finite import check_statistics, fit_head
 from graphlatent.training.loop import Hooks, Training, seeded
 from graphlatent.training.progress import training_bar
 from graphlatent.training.resume import begin_or_resume
@@ -314,8 +314,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             if has_statistics(model):
                 measure_statistics(model, lambda: training.method.measure(model, batch))
                 check_statistics(model, training.settings)
-            training.method.fit_head(model.eval(), batch)
-            check_statistics(model, training.settings)
+            fit_head(training.method, model, batch)
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)

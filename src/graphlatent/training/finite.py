@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from graphlatent.config import Settings, describe, field_hints
-from graphlatent.errors import InputError, NonFiniteLossError
+from graphlatent.data.batches import Batch
+from graphlatent.errors import GraphLatentError, InputError, NonFiniteLossError
+from graphlatent.methods.base import Method
 from graphlatent.setting_types import union_members
 
 # A setting that is this many times its default, or this large where that is 0, may be too large.
@@ -70,12 +73,29 @@ def check_statistics(model: nn.Module, settings: Settings) -> None:
         InputError: where the features or the edge weights are the likely cause.
     """
     name = first_not_finite(model.state_dict().items())
-    if name is None:
-        return
-    message = f"The model's {name}, measured on the training set, is not finite: it overflows"
+    if name is not None:
+        raise _overflow(f"The model's {name}", settings)
+
+
+def fit_head(method: Method[Any], model: nn.Module, batch: Batch) -> None:
+    """Fit the model's head, where it has one, to the training set, and check it.
+
+    Raises:
+        NonFiniteLossError, InputError: as `check_statistics`.
+    """
+    try:
+        method.fit_head(model.eval(), batch)
+    except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
+        raise _overflow("The output of the encoder", method.settings) from error
+    check_statistics(model, method.settings)
+
+
+def _overflow(what: str, settings: Settings) -> GraphLatentError:
+    """The error about values of the training set that are not finite after training."""
+    message = f"{what}, measured on the training set, is not finite: it overflows"
     if large := large_settings(settings):
-        raise NonFiniteLossError(f"{message} float32. {large}")
-    raise InputError(
+        return NonFiniteLossError(f"{message} float32. {large}")
+    return InputError(
         f"{message} float32. Features or edge weights are too large, or differ too much in size."
         " Divide them by a constant or take logarithms; encoder='gcn' divides by the sums of edge"
         " weights."
