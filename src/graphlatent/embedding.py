@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from graphlatent.data.batches import Batch
 from graphlatent.data.graph import GraphData
-from graphlatent.errors import OutputError
+from graphlatent.errors import InputError, OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
 from graphlatent.io.parquet import write_parquet
 from graphlatent.methods.base import Method
@@ -132,6 +132,32 @@ def graph_embeddings(values: np.ndarray[Any, np.dtype[np.float32]], graph: Graph
 
 def _graph_ids(graph: GraphData) -> np.ndarray[Any, Any]:
     return np.arange(graph.num_graphs) if graph.graph_ids is None else graph.graph_ids
+
+
+def check_finite_rows(embeddings: Embeddings, *, model: nn.Module) -> Embeddings:
+    """The embeddings as they are.
+
+    Raises:
+        InputError: where one holds a value that is NaN or infinite; names the first.
+    """
+    # The extremes are NaN where a value is; no matrix of truth values is made.
+    values = torch.from_numpy(embeddings.values)
+    if not values.numel() or all(bool(torch.isfinite(end)) for end in torch.aminmax(values)):
+        return embeddings
+    broken = np.flatnonzero(~np.isfinite(embeddings.values).all(axis=1))
+    if not all(bool(torch.isfinite(v).all()) for v in model.state_dict().values()):
+        reason = "the model's weights are not finite. Train again with a smaller lr."
+    else:
+        reason = (
+            "its features or edge weights, or those of its neighbours, are too far from those that"
+            " the model was fitted on. Check their units, or fit a new model."
+        )
+    first, kind = int(broken[0]), "node" if embeddings.id_name == "id" else "graph"
+    graph = "" if embeddings.graphs is None else f" of graph {embeddings.graphs[first]!s}"
+    raise InputError(
+        f"{len(broken)} of {len(values)} embeddings are not finite numbers, the first that of"
+        f" {kind} {embeddings.ids[first]!s}{graph}: {reason}"
+    )
 
 
 @torch.no_grad()

@@ -31,6 +31,7 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.read import read_graphs, refuse_features_as_y
 from graphlatent.embedding import (
     Embeddings,
+    check_finite_rows,
     embedded_rows,
     graph_embeddings,
     node_embeddings,
@@ -38,7 +39,6 @@ from graphlatent.embedding import (
 from graphlatent.errors import (
     ConfigError,
     GraphLatentWarning,
-    InputError,
     RunFolderError,
     bad_argument,
     not_fitted,
@@ -51,6 +51,7 @@ from graphlatent.methods.base import Method
 from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
 from graphlatent.training.encoding import fit_encoding, stored_encoding
+from graphlatent.training.finite import check_statistics, fit_head
 from graphlatent.training.loop import Hooks, Training, seeded
 from graphlatent.training.progress import training_bar
 from graphlatent.training.resume import begin, begin_or_resume
@@ -113,8 +114,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         graph, settings = self._read_to_fit(X)
         run = RunFolder(run) if isinstance(run, (str, Path)) else run
         with nullcontext() if run is None else run.writing():
-            graph, spec = self._prepare(graph, settings, run=run)
-            training, everything = self._set_up(graph, settings)
+            encoded, spec = self._prepare(graph, settings, run=run)
+            training, everything = self._set_up(encoded, settings)
             complete = run is not None and begin_or_resume(
                 run, training, config=self._config(training.settings), features=spec, graph=graph
             )
@@ -122,6 +123,9 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
                 training.run(active)
             self._set_fitted(training.model, training, everything, spec, complete=complete)
             if run is not None and not complete:
+                # A run is complete only once its model embeds what it was trained on.
+                rows = self._embed(everything()).cpu().numpy()
+                check_finite_rows(self._with_ids(rows, graph), model=self.model_)
                 run.finish(self.model_.state_dict(), self.history_)
         return self
 
@@ -172,14 +176,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         graph = self._read(X, self.settings_)
         graph = self._encoded(graph, self.features_, self.settings_)
         rows = self._embed(self._batch(graph)).cpu().numpy()
-        broken = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-        if len(broken):
-            raise InputError(
-                f"{len(broken)} of {len(rows)} embeddings are not finite numbers, the first that of"
-                f" {self.level} {broken[0]}: its features or edge weights are too far from those"
-                " that the model was fitted on. Check their units, or fit a new model."
-            )
-        return self._with_ids(rows, graph)
+        return check_finite_rows(self._with_ids(rows, graph), model=self.model_)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted estimator into a folder (TOML, JSON and safetensors; never pickle)."""
@@ -187,7 +184,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         path = Path(folder)
         refuse_existing(path, overwrite=overwrite)
         run, device = RunFolder(path), next(self.model_.parameters()).device
-        about = versions(self.settings_, device=device, fingerprint="")
+        about = versions(self.settings_, device=device, fingerprints={})
         with run.writing():
             begin(run, config=self._config(self.settings_), features=self.features_, about=about)
             run.finish(self.model_.state_dict(), self.history_)
@@ -317,7 +314,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             batch = everything()
             if has_statistics(model):
                 measure_statistics(model, lambda: training.method.measure(model, batch))
-            training.method.fit_head(model.eval(), batch)
+                check_statistics(model, training.settings)
+            fit_head(training.method, model, batch)
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)

@@ -20,6 +20,7 @@ from graphlatent import NodeLaGraph, RunFolder
 from graphlatent.errors import GraphLatentWarning, OutputError
 from graphlatent.io.atomic import LOCK, refuse_existing
 from graphlatent.io.lock import FolderLock
+from graphlatent.io.runfolder import Snapshot
 from graphlatent.training.loop import Hooks
 
 # Without the package, whose import takes seconds.
@@ -74,7 +75,7 @@ def test_the_message_says_who_holds_it_and_a_dead_process_does_not(tmp_path):
         assert " on " in text and ", since 2" in text and " UTC. Wait until that has ended" in text
         for write in (
             lambda: small().fit(random_graph([9])).save(tmp_path, overwrite=True),
-            lambda: RunFolder(tmp_path).save_features({}),
+            lambda: RunFolder(tmp_path).save_snapshot(Snapshot({}, "{}")),
         ):
             with pytest.raises(OutputError, match="is in use"):
                 write()
@@ -101,7 +102,7 @@ def test_two_runs_in_one_process(tmp_path):
 
     def in_thread() -> None:
         with pytest.raises(OutputError, match="is in use"):
-            run.save_features({})
+            run.save_snapshot(Snapshot({}, "{}"))
         seen.append("refused")
 
     small().fit(random_graph([9]), run=run, hooks=Hooks(on_epoch=again))
@@ -135,7 +136,7 @@ def test_a_damaged_lock_file_says_nothing(tmp_path):
     with FolderLock(tmp_path).held():
         (tmp_path / LOCK).write_text("[1]")
         with pytest.raises(OutputError, match=r"it is being written by another process. Wait"):
-            RunFolder(tmp_path).save_features({})
+            RunFolder(tmp_path).save_snapshot(Snapshot({}, "{}"))
 
 
 def test_folders_that_cannot_be_written(tmp_path):

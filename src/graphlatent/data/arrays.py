@@ -35,6 +35,7 @@ def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
         InputError: where they are not numbers, not finite, or not one row per node.
     """
     x = graph.x
+    _refuse_complex(x, graph.name)
     if isinstance(x, Tensor) and x.layout != torch.strided and x.ndim == 2:
         x = x.detach().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
         x = SparseMatrix.from_coo(
@@ -43,7 +44,9 @@ def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
     if isinstance(x, SparseMatrix):
         features: Tensor | SparseMatrix = x.to("cpu", torch.float32)
     elif hasattr(x, "tocsr"):
-        features = SparseMatrix.from_scipy(x)
+        # In double precision, so that the sum of duplicates does not overflow small integers.
+        exact = x if x.dtype in (np.bool_, np.float32, np.float64) else x.astype(np.float64)
+        features = SparseMatrix.from_scipy(exact)
     else:
         features = torch.from_numpy(numeric_array(x, name=graph.name, what="features"))
         if features.ndim != 2:
@@ -66,6 +69,20 @@ def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
     if not bool(torch.isfinite(values).all()):
         raise InputError(_where_not_finite(features, graph.name))
     return features
+
+
+def _refuse_complex(x: Any, name: str) -> None:
+    """Raise where a matrix does not hold real numbers, but would be converted to them."""
+    if isinstance(x, SparseMatrix):
+        x = x.value
+    is_complex = x.is_complex() if isinstance(x, Tensor) else False
+    if not isinstance(x, Tensor) and hasattr(x, "tocsr"):
+        is_complex = x.dtype.kind not in "biuf"
+    if is_complex:
+        raise InputError(
+            f"{name}: features must be real numbers. Got values of type {x.dtype}. Give real and"
+            " imaginary parts as columns."
+        )
 
 
 def numeric_array(values: Any, *, name: str, what: str) -> Array:
@@ -97,8 +114,8 @@ def _where_not_finite(x: Tensor | SparseMatrix, name: str) -> str:
         value = float(x[row, col])
     return (
         f"{name}: features hold {count} value(s) that are NaN or infinite, the first ({value}) at"
-        f" row {row}, column {col}. Fill or drop them before fitting, for example with"
-        " numpy.nan_to_num."
+        f" row {row}, column {col}. (Numbers of more than 3.4e38 are infinite in float32.) Fill or"
+        " drop them before fitting, for example with numpy.nan_to_num."
     )
 
 

@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.data.arrays import as_array, checked_features, numeric_array, stack_features
+from graphlatent.data.arrays import as_array, checked_features, stack_features
 from graphlatent.data.edges import CleanEdges, clean_edges, is_symmetric
 from graphlatent.data.graph import GraphData, RawGraph
+from graphlatent.data.weights import joined_weights
 from graphlatent.errors import GraphLatentWarning, InputError
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -43,7 +44,7 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
         _checked_edges(g) + int(offset) for g, offset in zip(graphs, offsets, strict=False)
     ]
     edge_index = torch.cat(edge_parts, dim=1)
-    edge_weight = _joined_weights(graphs, [e.shape[1] for e in edge_parts])
+    edge_weight = joined_weights(graphs, [e.shape[1] for e in edge_parts])
     undirected = _undirected_nodes(graphs)
     clean = clean_edges(
         edge_index, edge_weight, num_nodes=num_nodes, symmetrize=symmetrize, undirected=undirected
@@ -128,33 +129,6 @@ def _checked_edges(graph: RawGraph) -> Tensor:
             " feature row for every node."
         )
     return torch.from_numpy(array.astype(np.int64))
-
-
-def _joined_weights(graphs: Sequence[RawGraph], num_edges: Sequence[int]) -> Tensor | None:
-    if all(g.edge_weight is None for g in graphs):
-        return None
-    parts = []
-    for graph, count in zip(graphs, num_edges, strict=True):
-        if graph.edge_weight is None:
-            parts.append(torch.ones(count, dtype=torch.float32))
-            continue
-        weight = torch.from_numpy(
-            numeric_array(graph.edge_weight, name=graph.name, what="edge_weight")
-        )
-        if weight.ndim == 2 and weight.shape[1] == 1:
-            weight = weight[:, 0]
-        if weight.shape != (count,):
-            raise InputError(
-                f"{graph.name}: edge_weight must have one number per edge, {count}. Got shape"
-                f" {tuple(weight.shape)}."
-            )
-        if not bool(torch.isfinite(weight).all()):
-            raise InputError(
-                f"{graph.name}: edge_weight holds NaN or infinite values. Drop those edges or give"
-                " them a number."
-            )
-        parts.append(weight)
-    return torch.cat(parts)
 
 
 def _joined_features(graphs: Sequence[RawGraph]) -> Tensor | SparseMatrix | None:

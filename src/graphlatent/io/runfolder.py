@@ -1,7 +1,7 @@
 """The folder of a run. Every file is written atomically, without pickle.
 
 - `config.toml`: level, method, settings, and options with which the input was read
-- `versions.json`: versions, seed, device, fingerprint of the input
+- `versions.json`: versions, seed, device, fingerprints of the input
 - `features.json`: encoding of the features (columns, categories, widths), fixed at fit time
 - `coordinates.safetensors`: coordinates of the fitted nodes with their ids, where there are any
 - `state/last.safetensors`: weights, optimizer, generators and history, from which a run is resumed
@@ -35,6 +35,7 @@ from graphlatent.config import Settings
 from graphlatent.errors import OutputError, RunFolderError
 from graphlatent.io.atomic import refuse_existing, write_json, write_text
 from graphlatent.io.config_file import RunConfig, read_config, write_config
+from graphlatent.io.differences import encoding_differences, input_differences
 from graphlatent.io.history import History
 from graphlatent.io.layout import (
     CHECKED,
@@ -52,7 +53,9 @@ from graphlatent.io.tensors import load_tensors, save_tensors
 FORMAT = 1
 
 
-def versions(settings: Settings, *, device: torch.device, fingerprint: str) -> dict[str, Any]:
+def versions(
+    settings: Settings, *, device: torch.device, fingerprints: Mapping[str, str]
+) -> dict[str, Any]:
     """Versions, platform, device, threads, seed and input of a run."""
     packages = {
         "python": platform.python_version(),
@@ -68,7 +71,7 @@ def versions(settings: Settings, *, device: torch.device, fingerprint: str) -> d
         "device": str(device),
         "threads": torch.get_num_threads(),
         "random_state": int(settings.random_state),
-        "input": fingerprint,
+        "input": dict(fingerprints),
     }
 
 
@@ -178,7 +181,7 @@ class RunFolder:
         Args:
             config: level, method and settings.
             features: encoding of the features.
-            about: versions and the fingerprint of the input.
+            about: versions and the fingerprints of the input.
             coordinates: those of the fitted nodes as named tensors, or None.
         """
         with self.writing():
@@ -188,11 +191,6 @@ class RunFolder:
             if coordinates is not None:
                 save_tensors(self.path / COORDINATES, coordinates, json.dumps({"format": FORMAT}))
             write_config(self.path / "config.toml", replace(config, reading=self.reading))
-
-    def save_features(self, features: Mapping[str, Any]) -> None:
-        """Replace the encoding of the features."""
-        with self.writing():
-            write_json(self.path / "features.json", features)
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Replace the latest snapshot."""
@@ -248,9 +246,14 @@ class RunFolder:
         except OSError as error:
             raise RunFolderError(f"{self.path} lacks {name}: {error.strerror}.") from error
         except (ValueError, RecursionError) as error:
-            raise RunFolderError(f"{self.path / name} is damaged: {error}.") from error
+            raise RunFolderError(
+                f"{self.path / name} is damaged: {error}. Copy it again, or train again."
+            ) from error
         if not isinstance(value, dict):
-            raise RunFolderError(f"{self.path / name} is damaged: it does not hold a JSON object.")
+            raise RunFolderError(
+                f"{self.path / name} is damaged: it does not hold a JSON object. Copy it again, or"
+                " train again."
+            )
         return value
 
     def read_model(self) -> dict[str, Tensor]:
@@ -322,12 +325,19 @@ class RunFolder:
         except (ValueError, IndexError) as error:
             raise RunFolderError(f"{self.path / 'history.csv'} is damaged: {error}.") from error
 
-    def check_same(self, config: RunConfig, *, fingerprint: str) -> None:
+    def check_same(
+        self,
+        config: RunConfig,
+        *,
+        fingerprints: Mapping[str, str],
+        features: Mapping[str, Any],
+    ) -> None:
         """Raise a `RunFolderError` that lists what differs from the run in this folder.
 
         Args:
             config: current level, method and settings.
-            fingerprint: fingerprint of the current input.
+            fingerprints: those of the current input as it was read, by part.
+            features: current encoding of the features.
         """
         old = self.read_config()
         differences = [
@@ -345,8 +355,11 @@ class RunFolder:
                 for key in {**before, **now}
                 if before.get(key) != now.get(key)
             ]
-        if self.read_json("versions.json").get("input") != fingerprint:
-            differences.append("the input graph: its fingerprint differs from that of the run")
+        of_input = input_differences(self.read_json("versions.json").get("input"), fingerprints)
+        differences += of_input
+        # Another input or other settings explain another encoding.
+        if not differences:
+            differences = encoding_differences(self.read_json("features.json"), features)
         if differences:
             raise RunFolderError(
                 f"Cannot resume {self.path}: "

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphlatent.nn.similarity import NeighbourSimilarity, neighbour_similarity
+from graphlatent.nn.similarity import NeighbourSimilarity, neighbour_similarity, two_way
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.ops.svd import with_fixed_signs
 
@@ -68,7 +68,7 @@ def latent_estimate(z: Tensor, averages: Tensor, matrix: SparseMatrix) -> Latent
     Args:
         z: features [N, D].
         averages: A A z, [N, D].
-        matrix: A, symmetric [N, N].
+        matrix: A, [N, N].
     """
     similarity = neighbour_similarity(z, matrix)
     if not similarity.significant:
@@ -78,7 +78,7 @@ def latent_estimate(z: Tensor, averages: Tensor, matrix: SparseMatrix) -> Latent
     moments = _moments(z, averages, matrix)
     phi = _reliability(moments, similarity)
     with_own = phi * moments.own
-    returned = _two_way(matrix) / z.shape[0]
+    returned = float(two_way(matrix, matrix.value.to(torch.float64))) / z.shape[0]
     with_averages = moments.both - returned * (1 - phi) * moments.own
     scale = moments.own * moments.averaged
     determinant = (scale - moments.both.square()).clamp(min=_CONDITION * scale)
@@ -145,7 +145,7 @@ def _moments(z: Tensor, averages: Tensor, matrix: SparseMatrix) -> _Moments:
         averaged,
         torch.where(averaged > 0, along["both"] / num_nodes, 0.0),
         torch.where(own > 0, neighbours, 0.0),
-        float((2 * weight.square().sum()).sqrt() / weight.sum()),
+        float((weight.square().sum() + two_way(matrix, weight)).sqrt() / weight.sum()),
     )
 
 
@@ -158,15 +158,6 @@ def _reliability(moments: _Moments, similarity: NeighbourSimilarity) -> Tensor:
     correlation = kept * moments.neighbours + (1 - kept) * mean
     homophily = max(similarity.homophily, mean, _SMALLEST_HOMOPHILY)
     return (correlation / homophily).clamp(0, _LARGEST_RELIABILITY)
-
-
-def _two_way(matrix: SparseMatrix) -> float:
-    """The trace of A A: the sum of A_ij A_ji."""
-    size, value = matrix.shape[0], matrix.value.to(torch.float64)
-    key, order = torch.sort(matrix.row * size + matrix.col)
-    back = matrix.col * size + matrix.row
-    place = torch.searchsorted(key, back).clamp(max=max(len(key) - 1, 0))
-    return float((value * value[order][place] * (key[place] == back)).sum())
 
 
 def _floored(weight: Tensor, variance: Tensor) -> Tensor:

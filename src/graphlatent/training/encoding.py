@@ -30,6 +30,7 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.measurements import FEW
 from graphlatent.data.structure import structure_coordinates
 from graphlatent.errors import ConfigError, InputError, RunFolderError
+from graphlatent.io.differences import encoding_differences
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.training.loop import seeded
@@ -48,9 +49,9 @@ def fit_encoding(
         graph: what the encoding may see.
         settings: `degree_cap`, `standardize`, `row_normalize`, `scale_features`, `random_state`,
             `structure` and, at node level, `structure_dim`.
-        run: a run that is resumed. Its stored coordinates are used: computed again, on another
-            machine or with another number of threads, they would not have the same bits. So is its
-            decision for or against them, which depends on measurements.
+        run: a run that is resumed. Its stored encoding and coordinates are used: computed again, on
+            another machine or with another number of threads, they would not have the same bits. So
+            is its decision for or against coordinates, which depends on measurements.
 
     Raises:
         ConfigError: where structure='always' and there are several graphs.
@@ -58,6 +59,10 @@ def fit_encoding(
             negative.
         RunFolderError: where the run's coordinates are damaged.
     """
+    return _as_stored(_fit(graph, settings, run), run)
+
+
+def _fit(graph: GraphData, settings: Settings, run: RunFolder | None) -> FeatureSpec:
     if ignores_features(graph, settings):
         kind: Literal["given", "columns"] = "columns" if graph.columns else "given"
         spec = replace(_fit_unscaled(graph.without_features(), settings, run), ignored=kind)
@@ -74,6 +79,17 @@ def fit_encoding(
         coordinates_in="embedding",
         coordinates=coordinates,
     )
+
+
+def _as_stored(spec: FeatureSpec, run: RunFolder | None) -> FeatureSpec:
+    """The encoding that a run has stored, where this one differs by rounding errors only."""
+    if run is None or run.replace or not run.can_resume():
+        return spec
+    stored = run.read_json("features.json")
+    # Other differences are reported with those of the input and of the settings.
+    if encoding_differences(stored, spec.to_dict()):
+        return spec
+    return replace(FeatureSpec.from_dict(stored), coordinates=spec.coordinates)
 
 
 def _fit_unscaled(graph: GraphData, settings: Settings, run: RunFolder | None) -> FeatureSpec:

@@ -25,6 +25,7 @@ from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
 from graphlatent.methods.base import Method
 from graphlatent.training.checkpoint import check_snapshot
+from graphlatent.training.finite import first_not_finite, settings_to_lower, training_state
 from graphlatent.training.peak_memory import PeakMemory
 from graphlatent.training.stepper import (
     Stepper,
@@ -138,6 +139,7 @@ class Training:
             while self.epoch < last and not self._out_of_patience():
                 self.run_epoch(hooks)
             self._record_pending()
+            self._check_weights()
             self._report(hooks)
         self.stepper.reset()
         self.model.eval()
@@ -218,18 +220,18 @@ class Training:
             listed = ", ".join(f"{name}={value:g}" for name, value in values)
             raise NonFiniteLossError(
                 f"The loss is not a finite number at epoch {epoch}, step {step + 1}: {listed}. The"
-                " last good checkpoint, if one was saved, is kept. Try a smaller lr, or features"
-                " on a smaller scale."
+                " last good checkpoint, if one was saved, is kept."
+                f" {settings_to_lower(self.settings)}"
             )
 
     def _check_weights(self) -> None:
-        for name, value in self.model.state_dict().items():
-            if not bool(torch.isfinite(value).all()):
-                raise NonFiniteLossError(
-                    f"The weights {name} are not finite after epoch {self.epoch}, step"
-                    f" {self.step}. The last good checkpoint, if one was saved, is kept. Try a"
-                    " smaller lr, or features on a smaller scale."
-                )
+        name = first_not_finite(training_state(self.model, self.optimizer))
+        if name is not None:
+            raise NonFiniteLossError(
+                f"Weights, or the state of the optimizer, are not finite after epoch {self.epoch},"
+                f" step {self.step}: {name}. The last good checkpoint, if one was saved, is kept."
+                f" {settings_to_lower(self.settings)}"
+            )
 
     def snapshot(self) -> Snapshot:
         """The state between two steps."""

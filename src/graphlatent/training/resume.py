@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from graphlatent.data.features import FeatureSpec, without_coordinates
+from graphlatent.data.features import FeatureSpec
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import GraphLatentWarning, RunFolderError
 from graphlatent.io.config_file import RunConfig
@@ -47,7 +46,7 @@ def begin_or_resume(
         training: a run before its first step; changed in place where a run is restored.
         config: level, method and settings.
         features: encoding of the features.
-        graph: the training graphs with encoded features.
+        graph: the training graphs as they were read, before their features were encoded.
 
     Returns:
         Whether the run is complete, so that nothing remains to be trained or written.
@@ -59,13 +58,12 @@ def begin_or_resume(
     Warns:
         GraphLatentWarning: where the run goes on under other conditions than it began under.
     """
-    # Of the input alone: coordinates computed elsewhere may differ in their last bits.
-    fingerprint = without_coordinates(features, graph).fingerprint()
+    fingerprints = graph.fingerprints()
     if run.replace or not run.can_resume():
-        about = versions(training.settings, device=training.device, fingerprint=fingerprint)
+        about = versions(training.settings, device=training.device, fingerprints=fingerprints)
         begin(run, config=config, features=features, about=about)
         return False
-    run.check_same(config, fingerprint=fingerprint)
+    run.check_same(config, fingerprints=fingerprints, features=features.to_dict())
     if features.coordinates is not None and run.read_coordinates() is None:
         raise RunFolderError(
             f"Cannot resume {run.path}: it lacks the coordinates of its nodes. Start again with"
@@ -84,9 +82,6 @@ def begin_or_resume(
             f"The checkpoint in {run.path} does not fit its settings. Start again with --overwrite."
             f" The reason: {error}."
         ) from error
-    if run.read_json("features.json") != json.loads(json.dumps(features.to_dict())):
-        # The input is the same, so the file is damaged, or differs in the last bits of an average.
-        run.save_features(features.to_dict())
     return False
 
 

@@ -25,6 +25,7 @@ from pyarrow import csv as arrow_csv
 from graphlatent.errors import InputError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
+LONG_CATEGORY = 64
 TABLE_SUFFIXES = (*DELIMITERS, ".parquet")
 
 
@@ -134,11 +135,13 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
 
     Objects are text, with None where a value is missing.
 
-    Categorical columns become text, whatever their categories are.
+    Categorical columns become text, whatever their categories are: NumPy's own where none is
+    missing or long, so that it is known that text was meant.
     """
     column = table.column(name, option=option)
     kind = column.type
-    if pa.types.is_dictionary(table.data.column(name).type) or pa.types.is_large_string(kind):
+    categorical = pa.types.is_dictionary(table.data.column(name).type)
+    if categorical or pa.types.is_large_string(kind):
         column, kind = column.cast(pa.string()), pa.string()
     if pa.types.is_decimal(kind):
         column, kind = column.cast(pa.float64()), pa.float64()
@@ -159,7 +162,16 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
             " 'features')."
         )
     array: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
-    return array
+    return _as_categories(array) if categorical and column.null_count == 0 else array
+
+
+def _as_categories(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Short text as NumPy's own type, whose rows are all as long as the longest."""
+    if max(map(len, array.tolist()), default=0) > LONG_CATEGORY:
+        return array
+    text = array.astype(np.str_)
+    # It ends before NULs.
+    return text if text.tolist() == array.tolist() else array
 
 
 def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> LoadedTable:
