@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from graphlatent.data.batches import Batch
 from graphlatent.data.graph import GraphData
+from graphlatent.data.memory_limit import require_memory
 from graphlatent.errors import OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
 from graphlatent.methods.base import Method
@@ -119,6 +120,8 @@ def _fixed_width(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Storable ids as a `.npz` file without pickle holds them."""
     if ids.dtype != object:
         return ids
+    num_bytes = 4 * len(ids) * max(map(len, ids), default=0)
+    require_memory(num_bytes, what="An .npz file, in which all ids are as long as the longest,")
     texts = ids.astype(np.str_)
     if texts.tolist() != ids.tolist():
         raise OutputError(
