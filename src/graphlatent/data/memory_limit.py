@@ -106,6 +106,8 @@ def available_memory() -> int:
 
 def readable(num_bytes: int) -> str:
     """A number of bytes as text, such as '4.2 GB'."""
+    if num_bytes < 1000:
+        return f"{num_bytes} bytes"
     unit = next((u for u in ("kB", "MB", "GB") if num_bytes < 1000 * _UNITS[u.upper()]), "TB")
     amount = num_bytes / _UNITS[unit.upper()]
     return f"{amount:,.3g} {unit}" if amount < 1000 else f"{int(amount):,} {unit}"
