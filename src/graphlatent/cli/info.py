@@ -13,7 +13,6 @@ from graphlatent.cli.output import Debug, Json, Output, Quiet, command_output
 from graphlatent.config import describe
 from graphlatent.data.datasets import DATASETS, data_root, is_present
 from graphlatent.data.describe import describe_graph, find_problems
-from graphlatent.data.readers.regular_files import is_folder
 from graphlatent.io.config_file import DEFAULT_METHOD
 from graphlatent.io.runfolder import RunFolder
 
@@ -30,6 +29,8 @@ def info(
     """Say what is in a run folder or an input: sizes, degrees, features, problems found."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         run = RunFolder(source)
+        from graphlatent.data.readers.regular_files import is_folder
+
         # Asked first: the name may be too long to be looked up.
         if is_folder(Path(source)) and run.started:
             facts = _about_run(run)

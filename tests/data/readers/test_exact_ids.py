@@ -69,7 +69,7 @@ def test_names_that_are_not_found_again_are_refused():
     for name in (float("nan"), np.float32("nan"), torch.tensor(1)):
         graph = nx.Graph()
         graph.add_node(name)
-        with pytest.raises(InputError, match="is not equal to a copy of itself. Name the nodes"):
+        with pytest.raises(InputError, match=r"is not equal to a copy of itself. Name the nodes"):
             read_graphs(graph)
 
 
@@ -83,7 +83,7 @@ def test_the_integer_1_and_the_text_1_are_different_ids():
 
 def test_whole_floats_are_integers_and_truth_values_are_no_ids():
     assert read_graphs(edges([1.0, 2.0], [2, 1])).node_ids.tolist() == [1, 2]
-    with pytest.raises(InputError, match="ids must be integers or text. Got values of type bool"):
+    with pytest.raises(InputError, match=r"must be integers or text. Got values of type bool"):
         read_graphs(edges([True, False]))
     # For Python, and so for NetworkX, these are one name.
     assert len(nx.Graph([(1, 1.0), (1, True)])) == 1

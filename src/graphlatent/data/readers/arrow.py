@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphlatent.data.readers.parquet import read_parquet
-from graphlatent.data.readers.regular_files import first_line, refusing_damage, regular_file
+from graphlatent.data.readers.regular_files import exists, first_line, refusing_damage, regular_file
 from graphlatent.data.readers.text_files import read_text
 from graphlatent.errors import InputError
 
@@ -181,7 +181,8 @@ def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> LoadedTabl
     name = f"{role} ({path.name})"
     suffix = table_suffix(path)
     if suffix is None:
-        if str(path) == "-":
+        # A name that no file can have is not repeated.
+        if not exists(path) and str(path) == "-":
             regular_file(path, role=role)
         raise InputError(
             f"{role}: {path} is no table that can be read. Accepted are files ending in"

@@ -175,7 +175,8 @@ def _notes_of_edges(data: Any, name: str) -> dict[str, str]:
             " and is read as edge weights. Where they are codes, such as kinds of bonds, set"
             " edge_attr to None before reading."
         )
-    known = ("edge_index", "edge_weight", "edge_attr", "adj_t")
+    # PyG takes a list of as many entries as edges for an attribute of them.
+    known = ("edge_index", "edge_weight", "edge_attr", "adj_t", "batch", "ptr", "x", "y")
     # PyG warns where it has to count nodes from the edges, which is what we want it to do.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
