@@ -21,13 +21,15 @@ def as_array(values: Any, *, name: str, what: str) -> Array:
 
     Raises `InputError` where they are not a regular array, or where a mask hides some of them.
     """
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
     if isinstance(values, np.ma.MaskedArray):
         values = _unmasked(values, name, what)
     elif isinstance(values, list | tuple):
         values = [_unmasked(v, name, what) if np.ma.isMaskedArray(v) else v for v in values]
     try:
+        if isinstance(values, Tensor):
+            # NumPy has no bfloat16.
+            values = values.float() if values.dtype == torch.bfloat16 else values
+            values = values.detach().cpu()
         return np.asarray(values)
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise InputError(

@@ -149,6 +149,13 @@ def test_tu_labels_at_the_limits_of_64_bits(tmp_path, labels):
     refuses(tmp_path, "must have one graph number, from 1, in each line")
 
 
+class Incomparable:
+    def __eq__(self, other):
+        raise RuntimeError
+
+    __hash__ = None
+
+
 @pytest.mark.parametrize(
     "weight", [10**400, None, "1", 1j, Decimal(1), np.complex64(1), [1], float("inf")]
 )
@@ -162,6 +169,21 @@ def test_networkx_weights_of_odd_types(weight):
     # Python does not write so many digits.
     graph[1][2]["cost"] = 10**5000
     refuses(graph, "has an integer of thousands of digits. Give it", weight="cost")
+
+
+@pytest.mark.parametrize(
+    "weight", [Incomparable(), np.ones((3, 3)), pd.Series([1, 2]), np.timedelta64(1, "s")]
+)
+def test_networkx_weights_that_cannot_be_compared(weight):
+    graph = nx.Graph()
+    graph.add_edge(0, 1, weight=weight)
+    refuses(graph, "edge attribute 'weight' must be a number everywhere")
+
+
+def test_networkx_vectors_that_are_ragged():
+    graph = nx.path_graph(2)
+    nx.set_node_attributes(graph, [[1, 2], [3]], "x")
+    refuses(graph, "attribute 'x' must be a vector on every node")
 
 
 def test_networkx_features_that_are_too_large():

@@ -83,3 +83,14 @@ def test_a_batch_of_changed_parts():
     batch.edge_index = batch.edge_index + 1
     with pytest.raises(InputError, match=r"edge_index must hold ids|joins nodes of two graphs"):
         read_graphs(batch)
+
+
+def test_values_that_numpy_does_not_have():
+    y, weight = torch.arange(4, dtype=torch.bfloat16), torch.ones(4, dtype=torch.bfloat16)
+    graph = read_graphs(two(y=y, edge_weight=2 * weight))
+    assert (graph.y.tolist(), graph.edge_weight.tolist()) == ([0, 1, 2, 3], [2, 2, 2, 2])
+    meta = torch.ones(4, 1, device="meta")
+    with pytest.raises(InputError, match="features must be a regular array of numbers"):
+        read_graphs(two(x=meta, batch=None))
+    with pytest.raises(InputError, match=r"^graph: PyTorch Geometric cannot count the nodes"):
+        read_graphs(two(edge_attr=4 * [object()], edge_index={1: 2}, batch=None, x=None))

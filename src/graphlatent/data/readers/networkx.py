@@ -14,6 +14,7 @@ from graphlatent.data.graph import RawGraph
 from graphlatent.data.ids import exact_ids
 from graphlatent.data.readers.messages import shortened
 from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
+from graphlatent.data.readers.regular_files import refusing_damage
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -80,9 +81,10 @@ def _other_edge_attributes(graph: Any, weight: str) -> list[Any]:
 def _weights(graph: Any, weight: str | None, name: str, notes: dict[str, str]) -> Array | None:
     edges = list(graph.edges(data=weight or "weight", default=None))
     values = [value for _, _, value in edges]
-    if weight is None and None in values:
-        if any(value is not None for value in values):
-            missing = values.count(None)
+    # Not by '==', which an attribute may define as it likes.
+    missing = sum(value is None for value in values)
+    if weight is None and missing:
+        if missing < len(values):
             notes["weights"] = (
                 f"{name}: {missing} of {len(values)} edges have no 'weight', so weights are not"
                 " used. Give all edges one, or none."
@@ -94,13 +96,14 @@ def _weights(graph: Any, weight: str | None, name: str, notes: dict[str, str]) -
     for i, (u, v, value) in enumerate(edges):
         try:
             numbers[i] = float(value) if isinstance(value, _REAL) else math.nan
-        except OverflowError:
-            numbers[i] = math.inf
+        # Too large, or a time, which NumPy counts among the integers.
+        except (OverflowError, TypeError):
+            numbers[i] = math.nan
         if not math.isfinite(numbers[i]):
             came = "nothing" if value is None else shortened(value)
             raise InputError(
                 f"{name}: edge attribute '{weight or 'weight'}' must be a number everywhere. Edge"
-                f" ({u!r}, {v!r}) has {came}. Give it a finite int or float."
+                f" ({shortened(u)}, {shortened(v)}) has {came}. Give it a finite int or float."
             )
     return numbers
 
@@ -187,7 +190,8 @@ def _is_vector(value: Any) -> bool:
 
 
 def _matrix(values: list[Any], nodes: list[Any], attribute: str, name: str) -> Array:
-    shapes = [np.shape(value) for value in values]
+    with refusing_damage(f"{name}: attribute '{attribute}' must be a vector on every node"):
+        shapes = [np.shape(value) for value in values]
     for node, shape in zip(nodes, shapes, strict=True):
         if shape != shapes[0] or len(shape) != 1:
             raise InputError(
@@ -240,7 +244,7 @@ def _check_ids(nodes: list[Any], name: str) -> None:
     for node in nodes:
         if isinstance(node, Tensor) or (isinstance(node, float | np.floating) and node != node):
             raise InputError(
-                f"{name}: {node!r} is the name of a node, but is not equal to a copy of itself."
-                " Name the nodes by integers or text, for example with"
+                f"{name}: {shortened(node)} is the name of a node, but is not equal to a copy of"
+                " itself. Name the nodes by integers or text, for example with"
                 " networkx.convert_node_labels_to_integers."
             )

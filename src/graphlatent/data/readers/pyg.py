@@ -47,6 +47,12 @@ def read_data(data: Any, *, name: str = "graph") -> list[RawGraph]:
         InputError: where there is neither an edge nor a node to be found, or the batch vector is
             not ascending.
     """
+    # PyG's properties raise errors of many types where parts contradict each other.
+    with refusing_damage(f"{name}: the parts of the PyG {type(data).__name__} do not fit together"):
+        return _read(data, name)
+
+
+def _read(data: Any, name: str) -> list[RawGraph]:
     x = _checked_x(data, name)
     edge_index, edge_weight = _edges(data, name)
     joined = RawGraph(
@@ -108,12 +114,14 @@ def _checked_pieces(joined: RawGraph, batch: Any) -> tuple[RawGraph, Array]:
             f" {graph_of_node[u]} and {graph_of_node[v]}. Drop it, or leave 'batch' out for one"
             " graph."
         )
-    weight = joined.edge_weight
-    if weight is not None and (len(np.shape(weight)) == 0 or len(weight) != edges.shape[1]):
-        raise InputError(
-            f"{name}: edge_weight must have one number per edge, {edges.shape[1]}. Got shape"
-            f" {tuple(np.shape(weight))}."
-        )
+    weight = None
+    if joined.edge_weight is not None:
+        weight = as_array(joined.edge_weight, name=name, what="edge_weight")
+        if weight.shape not in ((edges.shape[1],), (edges.shape[1], 1)):
+            raise InputError(
+                f"{name}: edge_weight must have one number per edge, {edges.shape[1]}. Got shape"
+                f" {weight.shape}."
+            )
     ptr = np.searchsorted(graph_of_node, np.arange(num_graphs + 1))
     y = None if joined.y is None else as_array(joined.y, name=name, what="y")
     if y is not None and (y.ndim == 0 or len(y) not in (num_nodes, num_graphs)):
@@ -121,7 +129,7 @@ def _checked_pieces(joined: RawGraph, batch: Any) -> tuple[RawGraph, Array]:
             f"{name}: y must hold one label per node, {num_nodes}, or per graph, {num_graphs}. Got"
             f" shape {y.shape}."
         )
-    return replace(joined, edge_index=edges), ptr
+    return replace(joined, edge_index=edges, edge_weight=weight, y=y), ptr
 
 
 def _edges(data: Any, name: str) -> tuple[Any, Any]:
