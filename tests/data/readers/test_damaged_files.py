@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import zipfile
 from decimal import Decimal
@@ -9,6 +10,7 @@ from decimal import Decimal
 import networkx as nx
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
@@ -119,7 +121,14 @@ def test_parquet_damaged_in_the_middle(tmp_path):
     refuses(path, "e.parquet cannot be read as Parquet. The reader says: .*UTF8")
     path.write_bytes(whole[:20] + bytes(40) + whole[60:])
     refuses(path, "e.parquet cannot be read as Parquet. The reader says: ")
-    pq.write_table(pq.read_table(io.BytesIO(whole)), path, write_page_checksum=True)
+
+
+def test_parquet_with_checksums(tmp_path):
+    path, table = tmp_path / "e.parquet", pa.table({"source": ["n1", "n2"], "target": ["n2", "n1"]})
+    if "write_page_checksum" not in inspect.signature(pq.write_table).parameters:
+        pytest.skip("this version of pyarrow writes no checksums")
+    pq.write_table(table, path, compression="none", write_page_checksum=True)
+    assert read_graphs(path, symmetrize=False).num_edges == 2
     checked = bytearray(path.read_bytes())
     checked[checked.find(b"n2") + 1] = ord("9")
     path.write_bytes(checked)

@@ -6,6 +6,7 @@ stored once.
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,11 @@ from graphlatent.data.readers.regular_files import refusing_damage, regular_file
 # Bytes of a value in memory; of text, the place where it starts.
 _WIDTH = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4}
 _TEXT = "BYTE_ARRAY"
+# Checksums of pages, where the file has them; pyarrow compares them from version 15 on.
+_CHECKSUMS = "page_checksum_verification"
+_VERIFIED: dict[str, Any] = (
+    {_CHECKSUMS: True} if _CHECKSUMS in inspect.signature(pq.ParquetFile).parameters else {}
+)
 # Rows read at a time where there is text, whose size the file does not state.
 _ROWS = 4096
 
@@ -36,7 +42,7 @@ def read_parquet(path: Path, name: str) -> Any:
     with (
         refusing_damage(f"{name}: {path} cannot be read as Parquet", way_out="Write it again."),
         # Unlike read_table: no columns made up from folder names.
-        pq.ParquetFile(path, page_checksum_verification=True) as file,
+        pq.ParquetFile(path, **_VERIFIED) as file,
     ):
         num_rows = file.metadata.num_rows
         what = f"{name}: {path}, a table of {num_rows:,} rows and {len(file.schema):,} columns,"
