@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from graphlatent.data.batches import Batch
 from graphlatent.data.graph import GraphData
+from graphlatent.data.memory_limit import require_memory
 from graphlatent.errors import InputError, OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
 from graphlatent.io.parquet import write_parquet
@@ -85,9 +86,9 @@ class Embeddings:
         write_parquet(self.to_arrow(), path)
 
     def _write_npz(self, path: Path) -> None:
-        arrays = {"ids": _storable(self.ids), "embeddings": self.values}
+        arrays = {"ids": _fixed_width(_storable(self.ids)), "embeddings": self.values}
         if self.graphs is not None:
-            arrays["graphs"] = _storable(self.graphs)
+            arrays["graphs"] = _fixed_width(_storable(self.graphs))
         with path.open("wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
@@ -96,15 +97,40 @@ class Embeddings:
 
 
 def _storable(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Ids as numbers or text; others, such as tuples or mixed types, by their `repr`."""
+    """Ids as int64, or text as objects; others, such as tuples or mixed types, by their `repr`.
+
+    Raises `OutputError` where different ids have the same `repr`.
+    """
     if ids.dtype != object:
         return ids
-    types = {type(value) for value in ids}
+    values = ids.tolist()
+    types = {type(value) for value in values}
     if types == {str}:
-        return ids.astype(str)
-    if types <= {int, np.int64}:
+        return ids
+    if types <= {int, np.int64} and all(-(2**63) <= value < 2**63 for value in values):
         return ids.astype(np.int64)
-    return np.array([repr(value) for value in ids])
+    texts = [repr(value) for value in values]
+    if len(set(texts)) != len(set(values)):
+        raise OutputError(
+            "Different ids are written as the same text, so a file would mix them up. Rename the"
+            " nodes or graphs to integers or text."
+        )
+    return np.fromiter(texts, dtype=object, count=len(texts))
+
+
+def _fixed_width(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Storable ids as a `.npz` file without pickle holds them."""
+    if ids.dtype != object:
+        return ids
+    num_bytes = 4 * len(ids) * max(map(len, ids), default=0)
+    require_memory(num_bytes, what="An .npz file, in which all ids are as long as the longest,")
+    texts = ids.astype(np.str_)
+    if texts.tolist() != ids.tolist():
+        raise OutputError(
+            "An id ends with a NUL character, which NumPy cuts off. Save the embeddings as"
+            " .parquet."
+        )
+    return texts
 
 
 def check_embedding_path(path: Path, *, overwrite: bool) -> None:

@@ -29,7 +29,10 @@ def info(
     """Say what is in a run folder or an input: sizes, degrees, features, problems found."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         run = RunFolder(source)
-        if run.started:
+        from graphlatent.data.readers.regular_files import is_folder
+
+        # Asked first: the name may be too long to be looked up.
+        if is_folder(Path(source)) and run.started:
             facts = _about_run(run)
         else:
             options = reading.table_options()

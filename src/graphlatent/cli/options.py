@@ -75,6 +75,13 @@ class InputOptions:
             help="Node table: feature columns, separated by commas (all but ids and labels).",
         ),
     ] = None
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--max-memory",
+            help="Refuse input that takes more memory, such as 4GB (half of what is available).",
+        ),
+    ] = None
 
     def table_options(self, before: TableOptions | None = None) -> TableOptions:
         """Which columns mean what; what was not given is as in `before`, or else the default."""
@@ -93,7 +100,13 @@ class InputOptions:
 
     def read(self, source: str, options: TableOptions, *, symmetrize: bool) -> GraphData:
         """The graphs of a command's input."""
-        return read_graphs(source, nodes=self.nodes, symmetrize=symmetrize, options=options)
+        return read_graphs(
+            source,
+            nodes=self.nodes,
+            symmetrize=symmetrize,
+            options=options,
+            max_memory=self.max_memory,
+        )
 
 
 @dataclass(frozen=True)

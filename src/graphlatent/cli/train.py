@@ -111,7 +111,9 @@ def _estimator(
             _agreeing(run, before, ModelOptions(said.get("level"), said.get("method")))
         values = before.settings if settings.config is None else values
     if level is None and model.level is None:
-        known = None if Path(source).exists() else find_dataset(source)
+        from graphlatent.data.readers.regular_files import exists
+
+        known = None if exists(source) else find_dataset(source)
         level = known.level if known else "node"
     cls = estimator_for(model.level or str(level), model.method or method)
     return make_estimator(cls, values, settings)

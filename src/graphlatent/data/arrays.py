@@ -17,15 +17,36 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def as_array(values: Any, *, name: str, what: str) -> Array:
-    """The values as a NumPy array. Raises `InputError` where they are not a regular array."""
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
+    """The values as a NumPy array.
+
+    Raises `InputError` where they are not a regular array, or where a mask hides some of them.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        values = _unmasked(values, name, what)
+    elif isinstance(values, list | tuple):
+        values = [_unmasked(v, name, what) if np.ma.isMaskedArray(v) else v for v in values]
     try:
+        if isinstance(values, Tensor):
+            # NumPy has no bfloat16.
+            values = values.float() if values.dtype == torch.bfloat16 else values
+            values = values.detach().cpu()
         return np.asarray(values)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise InputError(
             f"{name}: {what} must be a regular array of numbers. NumPy says: {error}"
         ) from error
+
+
+def _unmasked(values: Any, name: str, what: str) -> Array:
+    """The data of a masked array of which nothing is masked."""
+    count = int(np.ma.getmaskarray(values).sum())
+    if count:
+        raise InputError(
+            f"{name}: {count} value(s) of {what} are masked, so they are missing. Fill them, for"
+            " example with filled(0), or drop them."
+        )
+    data: Array = np.ma.getdata(values)
+    return data
 
 
 def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:

@@ -149,7 +149,7 @@ def fit_column(
         # Text of NumPy's own type was given as categories.
         if values.dtype.kind == "O":
             check_not_numbers(name, text, node_ids=node_ids)
-        categories = np.unique(text).tolist()
+        categories = sorted(set(text))
         if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(values):
             warnings.warn(
                 f"Column '{name}' has {len(categories):,} different values in {len(values):,} rows"
@@ -246,8 +246,12 @@ def _missing(name: str, missing: Array, node_ids: Array | None) -> InputError:
     )
 
 
-def _as_text(values: Array) -> Array:
-    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(np.str_)
+def _as_text(values: Array) -> list[str]:
+    # Not as an array of NumPy's text: its rows are all as long as the longest, and end before NULs.
+    return [
+        value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+        for value in values.tolist()
+    ]
 
 
 def _as_numbers(name: str, values: Array, node_ids: Array | None) -> Array:
@@ -263,11 +267,10 @@ def _as_numbers(name: str, values: Array, node_ids: Array | None) -> Array:
 
 
 def _category_codes(column: ColumnSpec, values: Array, node_ids: Array | None) -> Array:
-    text, known = _as_text(values), np.array(column.categories)
-    codes = np.minimum(np.searchsorted(known, text), len(known) - 1).astype(np.int64)
-    unseen = known[codes] != text
-    if unseen.any():
-        row = int(unseen.argmax())
+    text, known = _as_text(values), {value: i for i, value in enumerate(column.categories)}
+    codes = np.fromiter((known.get(each, -1) for each in text), dtype=np.int64, count=len(text))
+    if (codes < 0).any():
+        row = int((codes < 0).argmax())
         shown = ", ".join(map(repr, column.categories[:5])) + (
             ", ..." if len(column.categories) > 5 else ""
         )

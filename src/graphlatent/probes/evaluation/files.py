@@ -24,6 +24,7 @@ from graphlatent.data.readers.array_files import (
 from graphlatent.data.readers.arrow import load_table, to_array
 from graphlatent.data.readers.labels import RowKeys, read_feature_columns, read_keys, read_labels
 from graphlatent.data.readers.options import options_of_run
+from graphlatent.data.readers.regular_files import is_folder
 from graphlatent.embedding import SUFFIXES
 from graphlatent.errors import InputError
 from graphlatent.io.parquet import check_parquet
@@ -117,7 +118,7 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
     Raises:
         InputError: where there are none, they cannot be read, or are not as they were saved.
     """
-    if path.is_dir():
+    if is_folder(path):
         if not (path / "embeddings.parquet").is_file():
             raise InputError(
                 f"The folder {path} holds no embeddings.parquet. Give a run folder of a finished"
