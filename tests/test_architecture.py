@@ -15,7 +15,7 @@ SOURCE = Path(graphlatent.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 # The flow of docs/architecture.md: a module may import from its own stage and from earlier ones.
 STAGES = [
-    ["_version", "errors"],
+    ["_version", "errors", "not_fitted"],
     ["setting_types"],
     ["config"],
     ["io"],

@@ -7,7 +7,10 @@ without a traceback, exit code 2.
 
 from __future__ import annotations
 
-from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphlatent.not_fitted import NotFittedError as NotFittedError
 
 
 class GraphLatentError(Exception):
@@ -42,10 +45,6 @@ class TrainingInterrupted(GraphLatentError):  # noqa: N818 - not an error
     """The user pressed Ctrl-C; the step was finished and the state saved."""
 
 
-class NotFittedError(GraphLatentError, SklearnNotFittedError):  # type: ignore[misc]
-    """An estimator is used before `fit`; also scikit-learn's error of that name."""
-
-
 class MissingDependencyError(GraphLatentError, ImportError):
     """An optional package is needed for what was asked."""
 
@@ -76,6 +75,17 @@ def no_effect(name: str, *, owner: str, without: str) -> ConfigError:
 
 def not_fitted(owner: str) -> GraphLatentError:
     """The error of an estimator that is used before `fit`."""
+    from graphlatent.not_fitted import NotFittedError
+
     return NotFittedError(
         f"This {owner} is not fitted yet. Call 'fit' with a graph, or 'load' a saved folder, first."
     )
+
+
+def __getattr__(name: str) -> Any:
+    """`NotFittedError`, which alone needs scikit-learn: importing that takes a second."""
+    if name == "NotFittedError":
+        from graphlatent.not_fitted import NotFittedError
+
+        return NotFittedError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

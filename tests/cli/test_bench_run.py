@@ -20,7 +20,6 @@ from graphlatent.bench.ledger import read_ledger
 from graphlatent.bench.loading import recipes_of
 from graphlatent.bench.rows import row_names
 from graphlatent.bench.runner import Event
-from graphlatent.cli import bench_run
 from graphlatent.cli.bench_run import MOST_SEEDS, parsed_seeds
 from graphlatent.errors import ConfigError
 from standins import write_mutag
@@ -45,7 +44,7 @@ def handed(monkeypatch) -> list[dict]:
         calls.append({"names": [recipe.name for recipe in recipes], **options})
         return [Event("a/b", "raw", 0, "skipped")]
 
-    monkeypatch.setattr(bench_run, "run_cells", fake)
+    monkeypatch.setattr(runner, "run_cells", fake)
     return calls
 
 
@@ -303,7 +302,7 @@ class TestRun:
                 on_event(event)
             return events
 
-        monkeypatch.setattr(bench_run, "run_cells", fake)
+        monkeypatch.setattr(runner, "run_cells", fake)
         (elsewhere / "wide.toml").write_text('extends = "table1/MUTAG"\ntable = "own"\n')
         command = [
             "bench",

@@ -9,17 +9,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphlatent.bench.loading import find_table, load_recipe, read_recipe, recipes_of
-from graphlatent.bench.recipe import Recipe
-from graphlatent.bench.rows import row_names
-from graphlatent.bench.runner import Event, run_cells
 from graphlatent.cli.output import Debug, Json, Output, Quiet, command_output
 from graphlatent.errors import ConfigError, InputError, bad_argument
-from graphlatent.ops.devices import pick_device
+
+if TYPE_CHECKING:
+    from graphlatent.bench.recipe import Recipe
+    from graphlatent.bench.runner import Event
 
 MOST_SEEDS = 1_000
 STATES = {"done": "done", "skipped": "skipped", "missing": "without data", "failed": "failed"}
@@ -65,6 +64,9 @@ def run_rows(
     command.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.bench.runner import run_cells
+        from graphlatent.ops.devices import pick_device
+
         recipes, which = _recipes(cells or [], tables or []), parsed_seeds(seeds)
         chosen = None if rows is None else _rows(rows, recipes)
         number, total = (
@@ -153,6 +155,8 @@ def _rows(text: str, recipes: Sequence[Recipe]) -> list[str]:
 
     Raises `ConfigError` where it names none, or one that no cell has.
     """
+    from graphlatent.bench.rows import row_names
+
     chosen = [row.strip() for row in text.split(",") if row.strip()]
     known = [row for row in row_names() if any(row in recipe.rows for recipe in recipes)]
     if not chosen:
@@ -196,6 +200,8 @@ def _check_data(event: Event, data: Path | None) -> None:
 
 def _recipes(cells: Sequence[str], tables: Sequence[str]) -> list[Recipe]:
     """The recipes of cells and tables, each once."""
+    from graphlatent.bench.loading import find_table, load_recipe, recipes_of
+
     for table in tables:
         find_table(table, argument="--table", owner="bench run")
     own: dict[str, str] = {}
@@ -220,6 +226,8 @@ def _recipes(cells: Sequence[str], tables: Sequence[str]) -> list[Recipe]:
 
 
 def _own_recipe(path: str) -> Recipe:
+    from graphlatent.bench.loading import read_recipe
+
     try:
         return read_recipe(path)
     except RecursionError as error:

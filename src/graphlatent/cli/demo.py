@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
 from graphlatent.io.atomic import refuse_existing, write_json
-from graphlatent.report.demo import DemoResult, run_demo
+
+if TYPE_CHECKING:
+    from graphlatent.report.demo import DemoResult
 
 
 def demo(
@@ -31,6 +33,8 @@ def demo(
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         refuse_existing(out, overwrite=overwrite)
+        from graphlatent.report.demo import run_demo
+
         began = time.monotonic()
         found = run_demo(out, seed=seed, progress=not quiet and not as_json, note=output.note)
         result = {**found.to_dict(), "seconds": round(time.monotonic() - began, 1)}

@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from graphlatent.cli.interrupts import INTERRUPTED, command_begins
 from graphlatent.errors import GraphLatentError, GraphLatentWarning, TrainingInterrupted
 
 Quiet: TypeAlias = Annotated[
@@ -110,6 +111,7 @@ def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Outpu
 
     Errors become messages and exit codes, and warnings become notes.
     """
+    command_begins()
     output = Output(quiet, as_json)
     with warnings.catch_warnings():
         warnings.simplefilter("always", GraphLatentWarning)
@@ -128,10 +130,10 @@ def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Outpu
             yield output
         except TrainingInterrupted as stop:
             output.err.print(str(stop))
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
         except KeyboardInterrupt:
             output.err.print("Interrupted.")
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
         except (GraphLatentError, MemoryError, RuntimeError) as error:
             if not isinstance(error, GraphLatentError) and not _out_of_memory(error):
                 raise

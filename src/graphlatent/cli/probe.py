@@ -10,9 +10,9 @@ import typer
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
 from graphlatent.cli.scores import print_scores
 from graphlatent.io.atomic import refuse_unwritable, write_json
-from graphlatent.probes.evaluation.evaluate import evaluate, split_notes
-from graphlatent.probes.evaluation.files import read_task
-from graphlatent.probes.evaluation.plan import KINDS, evaluation_plan
+
+# Those of probes/evaluation/plan.py, which imports torch.
+KINDS = ("linear", "svm", "rbf", "knn", "clusters", "spectral", "communities")
 
 
 def probe(
@@ -81,6 +81,10 @@ def probe(
     Its settings are chosen without the test labels.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.probes.evaluation.evaluate import evaluate, split_notes
+        from graphlatent.probes.evaluation.files import read_task
+        from graphlatent.probes.evaluation.plan import evaluation_plan
+
         plan = evaluation_plan(kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds)
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,18 +23,15 @@ from graphlatent.cli.models import (
 )
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
-from graphlatent.config import Settings
-from graphlatent.data.datasets import find_dataset
-from graphlatent.data.describe import describe_graph
-from graphlatent.data.readers.options import options_of_run
 from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
-from graphlatent.estimator import Estimator
 from graphlatent.io.atomic import refuse_existing, write_json
 from graphlatent.io.config_file import RunConfig, read_toml
-from graphlatent.io.runfolder import RunFolder
-from graphlatent.training.encoding import uses_coordinates
-from graphlatent.training.loop import Hooks
-from graphlatent.training.progress import training_bar
+
+if TYPE_CHECKING:
+    from graphlatent.config import Settings
+    from graphlatent.estimator import Estimator
+    from graphlatent.io.runfolder import RunFolder
+    from graphlatent.training.loop import Hooks
 
 
 def train(
@@ -56,6 +53,12 @@ def train(
 ) -> None:
     """Learn embeddings without labels and save model, history and embeddings in a run folder."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.data.describe import describe_graph
+        from graphlatent.data.readers.options import options_of_run
+        from graphlatent.io.runfolder import RunFolder
+        from graphlatent.training.encoding import uses_coordinates
+        from graphlatent.training.progress import training_bar
+
         run = RunFolder(out, replace=overwrite)
         before = options_in_file(settings)
         if not resume:
@@ -98,6 +101,8 @@ def _estimator(
     *,
     resume: bool,
 ) -> Estimator:
+    from graphlatent.data.datasets import find_dataset
+
     config = settings_in_file(settings)
     level, method, values = config.level, config.method, config.settings
     if resume:
@@ -156,6 +161,8 @@ def _check_resumable(run: RunFolder) -> None:
 
 
 def _hooks(run: RunFolder, save_every: float, stop: threading.Event) -> Hooks:
+    from graphlatent.training.loop import Hooks
+
     last = [time.monotonic()]
 
     def save_due() -> bool:

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from graphlatent._version import __version__
 from graphlatent.errors import ConfigError
 from graphlatent.io.atomic import write_text
+
+if TYPE_CHECKING:
+    from torch import nn
 
 DEFAULT_METHOD = "lagraph"
 
