@@ -16,7 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # The flow of docs/architecture.md: a module may import from its own stage and from earlier ones.
 STAGES = [
     ["_version", "errors", "not_fitted"],
-    ["setting_types"],
+    ["setting_types", "encoder_size"],
     ["config"],
     ["io"],
     ["ops"],

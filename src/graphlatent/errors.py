@@ -55,7 +55,25 @@ class GraphLatentWarning(UserWarning):
 
 def bad_argument(name: str, *, owner: str, allowed: str, got: object) -> ConfigError:
     """A `ConfigError` worded as scikit-learn words it: the argument, what is allowed, what came."""
-    return ConfigError(f"The '{name}' parameter of {owner} must be {allowed}. Got {got!r} instead.")
+    return ConfigError(
+        f"The '{name}' parameter of {owner} must be {allowed}. Got {shown(got)} instead."
+    )
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it, of whatever size: at most 100 characters."""
+    try:
+        text = repr(value)
+    # An int of more than 4300 digits, or an object whose own __repr__ fails.
+    except Exception:
+        return f"one of type {type(value).__name__} that cannot be printed"
+    return text if len(text) <= 100 else f"{text[:80]}... ({len(text):,} characters)"
+
+
+def shown_path(path: object) -> str:
+    """A path as an error message shows it: where it is long, its beginning."""
+    text = str(path)
+    return text if len(text) <= 200 else f"{text[:60]}... ({len(text):,} characters)"
 
 
 def missing_package(package: str, *, needed_for: str) -> MissingDependencyError:

@@ -13,14 +13,20 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from graphlatent.cli.interrupts import INTERRUPTED, command_begins
-from graphlatent.errors import GraphLatentError, GraphLatentWarning, TrainingInterrupted
+from graphlatent.cli.streams import is_of_a_stream
+from graphlatent.errors import (
+    GraphLatentError,
+    GraphLatentWarning,
+    TrainingInterrupted,
+    shown_path,
+)
 
 Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="No notes and no progress bar.")
@@ -140,5 +146,16 @@ def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Outpu
             if debug:
                 output.err.print(traceback.format_exc())
             text = str(error) if isinstance(error, GraphLatentError) else OUT_OF_MEMORY
-            output.err.print(f"error: {text}", style="red")
-            raise typer.Exit(2) from None
+            _fail(output, text)
+        except OSError as error:
+            if is_of_a_stream(error):
+                raise
+            if debug:
+                output.err.print(traceback.format_exc())
+            where = "" if error.filename is None else f" {shown_path(error.filename)}"
+            _fail(output, f"Cannot use{where}: {error.strerror or error}. Check the path.")
+
+
+def _fail(output: Output, text: str) -> NoReturn:
+    output.err.print(f"error: {text}", style="red")
+    raise typer.Exit(2) from None
