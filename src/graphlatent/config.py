@@ -281,7 +281,7 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
         value = getattr(settings, name)
         if not fits(value, hint) and not (value is None and name in preset):
             allowed = allowed_values(hint)
-            if is_number(value) and value != math.inf and is_too_large(value):
+            if "inf)" in allowed and is_number(value) and math.inf != value and is_too_large(value):
                 allowed += f", and at most {largest(value)}"
             raise bad_argument(name, owner=owner, allowed=allowed, got=value)
     filled = {k: v for k, v in preset.items() if getattr(settings, k) is None}

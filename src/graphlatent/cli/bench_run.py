@@ -52,7 +52,10 @@ def run_rows(
         str | None, typer.Option("--probe-device", help="Where to probe (default: as --device).")
     ] = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", min=1, help="Processes; each gets its share of the cores.")
+        int,
+        typer.Option(
+            "--jobs", min=1, max=1024, help="Processes; each gets its share of the cores."
+        ),
     ] = 1,
     quiet: Quiet = False,
     as_json: Json = False,

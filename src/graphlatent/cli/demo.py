@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
-from graphlatent.io.atomic import refuse_existing, write_json
+from graphlatent.io.atomic import refuse_existing, refuse_unwritable_folder, write_json
 
 if TYPE_CHECKING:
     from graphlatent.report.demo import DemoResult
@@ -20,7 +20,10 @@ def demo(
         Path, typer.Option("--out", help="Folder for runs, embeddings, scores and pictures.")
     ] = Path("demo"),
     seed: Annotated[
-        int, typer.Option("--seed", help="Seed of the synthetic graphs and of training.", min=0)
+        int,
+        typer.Option(
+            "--seed", help="Seed of the synthetic graphs and of training.", min=0, max=2**31 - 1
+        ),
     ] = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -33,6 +36,7 @@ def demo(
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         refuse_existing(out, overwrite=overwrite)
+        refuse_unwritable_folder(out)
         from graphlatent.report.demo import run_demo
 
         began = time.monotonic()

@@ -43,6 +43,7 @@ def links(
             "--seeds",
             help="How often: each time other edges are held out and a model is trained.",
             min=1,
+            max=10_000,
         ),
     ] = 3,
     out: Annotated[

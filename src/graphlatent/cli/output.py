@@ -25,6 +25,7 @@ from graphlatent.errors import (
     GraphLatentError,
     GraphLatentWarning,
     TrainingInterrupted,
+    shown,
     shown_path,
 )
 
@@ -121,7 +122,7 @@ def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Outpu
     output = Output(quiet, as_json)
     with warnings.catch_warnings():
         warnings.simplefilter("always", GraphLatentWarning)
-        shown = warnings.showwarning
+        default_show = warnings.showwarning
 
         def show(
             message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any
@@ -129,7 +130,7 @@ def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Outpu
             if issubclass(category, GraphLatentWarning):
                 output.note(str(message))
             else:
-                shown(message, category, *args, **kwargs)
+                default_show(message, category, *args, **kwargs)
 
         warnings.showwarning = show
         try:
@@ -147,6 +148,10 @@ def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Outpu
                 output.err.print(traceback.format_exc())
             text = str(error) if isinstance(error, GraphLatentError) else OUT_OF_MEMORY
             _fail(output, text)
+        except UnicodeEncodeError as error:
+            if debug:
+                output.err.print(traceback.format_exc())
+            _fail(output, f"{shown(error.object)} is not valid UTF-8. Name it otherwise.")
         except OSError as error:
             if is_of_a_stream(error):
                 raise

@@ -42,7 +42,7 @@ def probe(
     ] = None,
     kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "linear",
     splits: Annotated[
-        int | None, typer.Option("--splits", help="Random splits (20).", min=1)
+        int | None, typer.Option("--splits", help="Random splits (20).", min=1, max=10_000)
     ] = None,
     train: Annotated[
         float | None, typer.Option("--train", help="Share of the rows to train on (0.1).")
@@ -62,6 +62,7 @@ def probe(
             "--seeds",
             help="Number of seeds of splits (default: 1), clusters or communities (default: 5).",
             min=1,
+            max=10_000,
         ),
     ] = None,
     raw: Annotated[

@@ -24,7 +24,7 @@ from graphlatent.cli.models import (
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
 from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
-from graphlatent.io.atomic import refuse_existing, write_json
+from graphlatent.io.atomic import refuse_existing, refuse_unwritable_folder, write_json
 from graphlatent.io.config_file import RunConfig, read_toml
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def _agreeing(run: RunFolder, before: RunConfig, model: ModelOptions) -> tuple[s
 
 def _check_free(run: RunFolder, *, overwrite: bool) -> None:
     refuse_existing(run.path, overwrite=overwrite)
+    refuse_unwritable_folder(run.path)
     if (
         run.path.is_dir()
         and any(run.path.iterdir())

@@ -101,11 +101,14 @@ def read_toml(path: Path | Traversable) -> dict[str, Any]:
         raise ConfigError(
             f"{path} is nested too deeply. Write its tables and lists without nesting."
         ) from error
-    # A ValueError is a TOMLDecodeError, a UnicodeDecodeError, or an int of thousands of digits.
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}. Save it as UTF-8.") from error
+    except toml.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from error
     except ValueError as error:
         if isinstance(error, ConfigError):
             raise
-        raise ConfigError(f"{path} is not valid TOML: {str(error).rstrip('.')}.") from error
+        raise ConfigError(f"{path} holds an int of thousands of digits. Correct it.") from error
     return values
 
 
