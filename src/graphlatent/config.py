@@ -364,10 +364,12 @@ def to_mapping(settings: Settings) -> dict[str, Any]:
 
 
 def _plain_numbers(settings: Settings) -> dict[str, Any]:
-    """Checked numbers of any type, such as NumPy's, converted to int and float for writing."""
+    """Checked numbers of any type, such as NumPy's, as int, float and bool for writing."""
     plain: dict[str, Any] = {}
     for name, hint in field_hints(type(settings)).items():
         value, types = getattr(settings, name), union_members(hint)
         if value is not None and (int in types or float in types):
             plain[name] = int(value) if int in types else float(value)
+        elif bool in types and value is not None:
+            plain[name] = bool(value)
     return plain

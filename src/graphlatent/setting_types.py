@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import numpy as np
 from torch import nn
 
 # Larger ones overflow in torch, or in float32 where they are squared.
@@ -73,7 +74,7 @@ def fits(value: Any, hint: Any) -> bool:
             number = isinstance(value, abstract) and not isinstance(value, bool)
             if number and all(value in limit for limit in limits):
                 return True
-        elif isinstance(value, member):
+        elif isinstance(value, (bool, np.bool_) if member is bool else member):
             return True
     return False
 

@@ -27,7 +27,8 @@ from graphlatent.data.readers.npz import read_npz
 from graphlatent.data.readers.ppi import PPI_FILES, read_ppi
 from graphlatent.data.readers.saint import SAINT_FILES, read_saint
 from graphlatent.data.readers.tu import find_tu, read_tu
-from graphlatent.errors import InputError
+from graphlatent.errors import InputError, bad_argument
+from graphlatent.io.paths import checked_path
 
 Level: TypeAlias = Literal["graph", "node"]
 Layout: TypeAlias = Literal["tu", "npz", "ppi", "saint", "parts"]
@@ -246,8 +247,10 @@ def load_dataset(name: str, *, root: str | Path | None = None, binarize: bool = 
         InputError: where the name is not known, the files are damaged, or they are not there and
             cannot be downloaded.
     """
+    if not isinstance(name, str):
+        raise bad_argument("name", owner="load_dataset", allowed="a string", got=name)
     info = dataset_info(name)
-    place = Path(root) if root is not None else data_root()
+    place = data_root() if root is None else checked_path(root, name="root", owner="load_dataset")
     if info.layout == "tu":
         return Dataset(_undirected(_read_tu(info, place)), info)
     if info.layout == "npz":

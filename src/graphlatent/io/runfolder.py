@@ -32,6 +32,7 @@ from graphlatent.errors import RunFolderError
 from graphlatent.io.atomic import remove_leftovers, write_json, write_text
 from graphlatent.io.config_file import RunConfig, read_config, write_config
 from graphlatent.io.history import History
+from graphlatent.io.paths import checked_path
 from graphlatent.io.tensors import load_tensors, save_tensors
 
 FORMAT = 1
@@ -94,7 +95,7 @@ class RunFolder:
         replace: bool = False,
         reading: Mapping[str, Any] | None = None,
     ) -> None:
-        self.path, self.replace = Path(path), replace
+        self.path, self.replace = checked_path(path, name="path", owner="RunFolder"), replace
         self.reading: Mapping[str, Any] = reading or {}
 
     @property

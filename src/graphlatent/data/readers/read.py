@@ -26,6 +26,7 @@ from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.pyg import is_pyg, read_data
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.errors import InputError
+from graphlatent.io.paths import checked_path
 
 _ARRAYS = (np.ndarray, Tensor)
 ACCEPTED = (
@@ -206,7 +207,7 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
 
 
 def _read_place(source: str | Path, request: _Request) -> list[RawGraph]:
-    if Path(source).exists():
+    if checked_path(source, name="source", owner="read_graphs").exists():
         return read_path(source, nodes=request.nodes, options=request.options)
     if _is_dataset_name(source):
         request.refuse("a data set")
