@@ -167,7 +167,7 @@ class TestPlaces:
     def test_no_folder_of_data(self, jobs, monkeypatch):
         """Threads stand for processes, which take seconds to start."""
         monkeypatch.setattr(
-            runner, "ProcessPoolExecutor", lambda jobs, mp_context: ThreadPoolExecutor(jobs)
+            runner, "ProcessPoolExecutor", lambda jobs, **_: ThreadPoolExecutor(jobs)
         )
         assert (
             refused(
