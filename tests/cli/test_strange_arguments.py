@@ -142,6 +142,8 @@ def test_read_only_folders(tables, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
     assert "not a folder that can be written to" in fails("train", "none.csv", "--out", "run")
     assert "not a folder that can be written to" in fails("demo", "--out", "run")
+    # Before anything is measured
+    assert "not a folder that can be written to" in fails("bench", "run", "table1/MUTAG")
     command = ("embed", "run", "none.csv", "--out", "x.csv")
     assert "not a folder that can be written to" in fails(*command)
 

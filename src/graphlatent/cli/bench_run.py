@@ -15,6 +15,7 @@ import typer
 
 from graphlatent.cli.output import Debug, Json, Output, Quiet, command_output
 from graphlatent.errors import ConfigError, InputError, bad_argument
+from graphlatent.io.atomic import refuse_unwritable_folder
 
 if TYPE_CHECKING:
     from graphlatent.bench.recipe import Recipe
@@ -187,6 +188,7 @@ def _refuse_file(results: Path) -> None:
             f"--results must be a folder of records, and {there} is a file. Name another folder; it"
             " is made where it is not."
         )
+    refuse_unwritable_folder(results)
 
 
 def _check_data(event: Event, data: Path | None) -> None:
