@@ -81,7 +81,10 @@ def test_nor_where_raw_files_are_missing(tmp_path, info, monkeypatch):
 def test_pickles_instead_of_raw_files(tmp_path, info):
     for path in sorted(write_set(tmp_path, info).iterdir()):
         before = path.read_bytes()
-        arrays = {} if path.suffix != ".npz" else dict(np.load(path))
+        arrays = {}
+        if path.suffix == ".npz":
+            with np.load(path) as file:
+                arrays = dict(file)
         payload = Payload(tmp_path / "ran")
         versions = [pickle.dumps(payload), pickled(tmp_path / "ran")]
         for key in arrays:
