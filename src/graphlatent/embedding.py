@@ -19,6 +19,7 @@ from graphlatent.data.memory_limit import require_memory
 from graphlatent.errors import InputError, OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
 from graphlatent.io.parquet import write_parquet
+from graphlatent.io.paths import checked_path
 from graphlatent.methods.base import Method
 
 SUFFIXES = (".parquet", ".npz", ".csv")
@@ -72,7 +73,7 @@ class Embeddings:
         Raises:
             OutputError: where the suffix is unknown, the file exists, or it cannot be written.
         """
-        path = Path(path)
+        path = checked_path(path, name="path", owner="Embeddings.save")
         check_embedding_path(path, overwrite=overwrite)
         writers = {
             ".parquet": self._write_parquet,

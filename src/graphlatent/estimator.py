@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from numbers import Integral
@@ -111,8 +111,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             The fitted estimator itself.
         """
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit")
+        run = run if run is None or isinstance(run, RunFolder) else RunFolder(run)
         graph, settings = self._read_to_fit(X)
-        run = RunFolder(run) if isinstance(run, (str, Path)) else run
         with nullcontext() if run is None else run.writing():
             encoded, spec = self._prepare(graph, settings, run=run)
             training, everything = self._set_up(encoded, settings)
@@ -181,14 +181,14 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted estimator into a folder (TOML, JSON and safetensors; never pickle)."""
         self._check_fitted()
-        path = Path(folder)
-        refuse_existing(path, overwrite=overwrite)
-        run, device = RunFolder(path), next(self.model_.parameters()).device
+        run = RunFolder(folder)
+        refuse_existing(run.path, overwrite=overwrite)
+        device = next(self.model_.parameters()).device
         about = versions(self.settings_, device=device, fingerprints={})
         with run.writing():
             begin(run, config=self._config(self.settings_), features=self.features_, about=about)
             run.finish(self.model_.state_dict(), self.history_)
-        return path
+        return run.path
 
     @classmethod
     def load(
@@ -323,7 +323,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         self.embedding_dim_, self.peak_memory_ = self._width(), training.memory.peak
 
     def _checked_epochs(self, epochs: Sequence[int], last: int) -> list[int]:
-        listed: list[Any] = list(epochs)
+        listed: list[Any] = list(epochs) if isinstance(epochs, Iterable) else []
         integers = all(isinstance(e, Integral) and not isinstance(e, bool) for e in listed)
         ascending = integers and len(listed) > 0 and listed == sorted(set(listed))
         if not ascending or listed[0] < 0 or listed[-1] > last:

@@ -12,13 +12,13 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
-from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.options import TableOptions
-from graphlatent.data.readers.read import read_graphs
+if TYPE_CHECKING:
+    from graphlatent.data.graph import GraphData
+    from graphlatent.data.readers.options import TableOptions
 
 GraphInput: TypeAlias = Annotated[
     str,
@@ -85,6 +85,8 @@ class InputOptions:
 
     def table_options(self, before: TableOptions | None = None) -> TableOptions:
         """Which columns mean what; what was not given is as in `before`, or else the default."""
+        from graphlatent.data.readers.options import TableOptions
+
         names = None if self.features is None else self.features.split(",")
         given = {
             "source": self.source_column,
@@ -100,6 +102,8 @@ class InputOptions:
 
     def read(self, source: str, options: TableOptions, *, symmetrize: bool) -> GraphData:
         """The graphs of a command's input."""
+        from graphlatent.data.readers.read import read_graphs
+
         return read_graphs(
             source,
             nodes=self.nodes,

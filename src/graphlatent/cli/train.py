@@ -6,10 +6,10 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,19 +23,16 @@ from graphlatent.cli.models import (
 )
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
-from graphlatent.config import Settings
-from graphlatent.data.datasets import find_dataset
-from graphlatent.data.describe import describe_graph
-from graphlatent.data.readers.options import options_of_run
 from graphlatent.errors import ConfigError, TrainingInterrupted
-from graphlatent.estimator import Estimator
-from graphlatent.io.atomic import write_json
+from graphlatent.io.atomic import refuse_unwritable_folder, write_json
 from graphlatent.io.config_file import RunConfig, read_toml
-from graphlatent.io.layout import EMBEDDINGS, RESULTS
-from graphlatent.io.runfolder import RunFolder
-from graphlatent.training.encoding import uses_coordinates
-from graphlatent.training.loop import Hooks
-from graphlatent.training.progress import training_bar
+
+if TYPE_CHECKING:
+    from graphlatent.config import Settings
+    from graphlatent.data.graph import GraphData
+    from graphlatent.estimator import Estimator
+    from graphlatent.io.runfolder import RunFolder
+    from graphlatent.training.loop import Hooks
 
 
 def train(
@@ -56,11 +53,14 @@ def train(
     debug: Debug = False,
 ) -> None:
     """Learn embeddings without labels and save model, history and embeddings in a run folder."""
-    run = RunFolder(out, replace=overwrite)
-    with (
-        command_output(quiet=quiet, as_json=as_json, debug=debug) as output,
-        _to_be_written(run, resume=resume),
-    ):
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output, ExitStack() as stack:
+        from graphlatent.data.describe import describe_graph
+        from graphlatent.data.readers.options import options_of_run
+        from graphlatent.io.runfolder import RunFolder
+        from graphlatent.training.encoding import uses_coordinates
+
+        run = RunFolder(out, replace=overwrite)
+        stack.enter_context(_to_be_written(run, resume=resume))
         before = options_in_file(settings)
         if resume and settings.config is None:
             before = options_of_run(run)
@@ -76,20 +76,11 @@ def train(
         if run.complete and resume:
             output.note(f"the run in {out} is trained; what it lacks is written")
         began = time.monotonic()
-        with (
-            _interruptible() as stop,
-            training_bar(estimator, hooks=_hooks(run, save_every, stop)) as hooks,
-        ):
-            try:
-                estimator.fit(graph, run=run, hooks=hooks)
-            except TrainingInterrupted as interruption:
-                raise TrainingInterrupted(
-                    f"{interruption} Saved. Go on with the same command and --resume."
-                ) from None
+        _fit(estimator, graph, run, save_every=save_every)
         seconds = time.monotonic() - began
-        estimator.embed(graph).save(out / EMBEDDINGS, overwrite=True)
-        result = _result(estimator, about=about, seconds=seconds, out=out)
-        write_json(out / RESULTS, result)
+        estimator.embed(graph).save(run.embeddings_path, overwrite=True)
+        result = _result(estimator, about=about, seconds=seconds, run=run)
+        write_json(run.results_path, result)
         _report(output, result)
 
 
@@ -101,6 +92,8 @@ def _estimator(
     *,
     resume: bool,
 ) -> Estimator:
+    from graphlatent.data.datasets import find_dataset
+
     config = settings_in_file(settings)
     level, method, values = config.level, config.method, config.settings
     if resume:
@@ -146,6 +139,7 @@ def _to_be_written(run: RunFolder, *, resume: bool) -> Iterator[None]:
 def _check_folder(run: RunFolder, *, resume: bool) -> None:
     if not resume:
         run.check_free(overwrite=run.replace)
+        refuse_unwritable_folder(run.path)
         return
     if run.replace:
         raise ConfigError("--resume continues a run and --overwrite replaces it. Give one of them.")
@@ -153,14 +147,31 @@ def _check_folder(run: RunFolder, *, resume: bool) -> None:
         raise ConfigError(
             f"There is no run to resume in {run.path}. Leave out --resume to start one."
         )
-    if run.complete and all((run.path / name).is_file() for name in (EMBEDDINGS, RESULTS)):
+    if run.complete and run.embeddings_path.is_file() and run.results_path.is_file():
         raise ConfigError(
             f"The run in {run.path} is complete; there is nothing to resume. Its embeddings:"
             f" graphlatent embed {run.path} INPUT --out FILE."
         )
 
 
+def _fit(estimator: Estimator, graph: GraphData, run: RunFolder, *, save_every: float) -> None:
+    from graphlatent.training.progress import training_bar
+
+    with (
+        _interruptible() as stop,
+        training_bar(estimator, hooks=_hooks(run, save_every, stop)) as hooks,
+    ):
+        try:
+            estimator.fit(graph, run=run, hooks=hooks)
+        except TrainingInterrupted as interruption:
+            raise TrainingInterrupted(
+                f"{interruption} Saved. Go on with the same command and --resume."
+            ) from None
+
+
 def _hooks(run: RunFolder, save_every: float, stop: threading.Event) -> Hooks:
+    from graphlatent.training.loop import Hooks
+
     last = [time.monotonic()]
 
     def save_due() -> bool:
@@ -201,7 +212,7 @@ def _result(
     *,
     about: dict[str, Any],
     seconds: float,
-    out: Path,
+    run: RunFolder,
 ) -> dict[str, Any]:
     history = estimator.history_
     return {
@@ -214,8 +225,8 @@ def _result(
         "embedding_dim": estimator.embedding_dim_,
         "coordinates": estimator.features_.structure_dim,
         "seconds": round(seconds, 3),
-        "run": str(out),
-        "embeddings": str(out / EMBEDDINGS),
+        "run": str(run.path),
+        "embeddings": str(run.embeddings_path),
     }
 
 

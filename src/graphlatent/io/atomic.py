@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from graphlatent.errors import OutputError
+from graphlatent.errors import OutputError, shown
 
 LOCK = ".graphlatent.lock"
 """The name of the file by which a folder is locked."""
@@ -51,7 +51,13 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON, atomically."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode()
+    # A path that is not UTF-8, for example.
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2, allow_nan=False)
+    write_text(path, text + "\n")
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
@@ -70,6 +76,7 @@ def refuse_unwritable(path: Path, *, overwrite: bool) -> None:
 
     For use before a long computation.
     """
+    _refuse_other_than_utf8(path)
     _refuse_folder(path)
     refuse_existing(path, overwrite=overwrite)
     folder = next(parent for parent in path.absolute().parents if parent.exists())
@@ -78,6 +85,30 @@ def refuse_unwritable(path: Path, *, overwrite: bool) -> None:
             f"Cannot write {path}: {folder} is not a folder that can be written to. Choose another"
             " path."
         )
+
+
+def refuse_unwritable_folder(path: Path) -> None:
+    """Raise an `OutputError` where `path` is no folder that can be written to, or made.
+
+    For use before a long computation.
+    """
+    _refuse_other_than_utf8(path)
+    folder = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise OutputError(
+            f"Cannot write into {path}: {folder} is not a folder that can be written to. Choose"
+            " another path."
+        )
+
+
+def _refuse_other_than_utf8(path: Path) -> None:
+    # PyArrow cannot open such paths.
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise OutputError(
+            f"Cannot write {shown(str(path))}: the name is not valid UTF-8. Choose another path."
+        ) from error
 
 
 def _refuse_folder(path: Path) -> None:

@@ -40,6 +40,8 @@ from graphlatent.io.history import History
 from graphlatent.io.layout import (
     CHECKED,
     COORDINATES,
+    EMBEDDINGS,
+    RESULTS,
     STATE,
     clear,
     is_free,
@@ -48,6 +50,7 @@ from graphlatent.io.layout import (
     remove_leftovers,
 )
 from graphlatent.io.lock import FolderLock
+from graphlatent.io.paths import checked_path
 from graphlatent.io.tensors import load_tensors, save_tensors
 
 FORMAT = 1
@@ -100,7 +103,7 @@ class RunFolder:
         replace: bool = False,
         reading: Mapping[str, Any] | None = None,
     ) -> None:
-        self.path, self.replace = Path(path), replace
+        self.path, self.replace = checked_path(path, name="path", owner="RunFolder"), replace
         self.reading: Mapping[str, Any] = reading or {}
         self._lock = FolderLock(self.path)
 
@@ -108,6 +111,16 @@ class RunFolder:
     def state_path(self) -> Path:
         """The path of the latest snapshot."""
         return self.path / STATE
+
+    @property
+    def embeddings_path(self) -> Path:
+        """The path of the embeddings that the command line writes."""
+        return self.path / EMBEDDINGS
+
+    @property
+    def results_path(self) -> Path:
+        """The path of the results that the command line writes."""
+        return self.path / RESULTS
 
     @property
     def complete(self) -> bool:

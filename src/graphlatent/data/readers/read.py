@@ -211,7 +211,8 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
 
 
 def _read_place(source: str | Path, request: _Request) -> list[RawGraph]:
-    if exists(source):
+    # Path("") is the folder of the process.
+    if source != "" and exists(source):
         return read_path(source, nodes=request.nodes, options=request.options)
     if _is_dataset_name(source):
         request.refuse("a data set")
