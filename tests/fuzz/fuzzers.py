@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import folders, signals
+from fuzz import folders, settings, signals
 from fuzz.harness import Fuzzer
 from fuzz.other_files import graphml, npz, tu
 from fuzz.parquet import parquet
@@ -17,6 +17,14 @@ FUZZERS = (
     Fuzzer("tu", tu, share=10),
     Fuzzer("round-trips", round_trip, share=15),
     Fuzzer("run-folders", folders.folders, share=20, batch=10, prepare=folders.prepare),
+    Fuzzer(
+        "settings",
+        settings.settings,
+        share=13,
+        # A setting may ask for more memory than there is.
+        allowed=frozenset({"memory"}),
+        prepare=settings.prepare,
+    ),
     Fuzzer("kill", signals.kill, share=1, seconds=60, batch=5, prepare=signals.prepare),
     Fuzzer("interrupt", signals.interrupt, share=0.5, seconds=60, batch=5, prepare=signals.prepare),
 )
