@@ -7,6 +7,8 @@ cases share a child; one that ends its child, or fails in it, is run again in a 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import io
 import json
 import os
 import random
@@ -21,9 +23,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from graphlatent.errors import GraphLatentError, GraphLatentWarning
+from typer.main import get_command
+
+from graphlatent.cli.app import app
+from graphlatent.errors import GraphLatentError
 
 # Outcomes that are never right, unless a fuzzer allows them.
 FAILURES = ("traceback", "message", "hang", "memory", "killed", "silent change")
@@ -185,6 +192,8 @@ def _be_child(
         os.dup2(errors, 1)
         os.dup2(errors, 2)
         _limit_memory(fuzzer.megabytes)
+        # Takes most of the time of saving, and matters only where a whole machine stops.
+        os.fsync = lambda descriptor: None
         for seed in seeds:
             folder = scratch / str(seed)
             folder.mkdir()
@@ -202,7 +211,6 @@ def judged(fuzzer: Fuzzer, seed: int, place: Place) -> Outcome:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            warnings.simplefilter("default", GraphLatentWarning)
             fuzzer.case(random.Random(f"{fuzzer.name} {seed}"), place)
     except (GraphLatentError, Refused) as error:
         text = str(error)
@@ -232,29 +240,38 @@ def _limit_memory(megabytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+@cache
+def _command_line() -> Any:
+    return get_command(app)
+
+
 def command(*args: object) -> str:
     """Standard output of a command of the command line, run in this process.
 
     Raises:
         Refused: with its message, where it ended with exit code 2.
     """
-    from commands import run
-
-    code, out, err = run(*args)
+    code: object = 0
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        try:
+            _command_line().main([str(each) for each in args], prog_name="graphlatent")
+        except SystemExit as stop:
+            code = stop.code or 0
     if code == 0:
-        return out
-    lines = [line for line in err.strip().splitlines() if not line.startswith("note: ")]
-    if code != 2 or not lines or (not lines[0].startswith("error: ") and "Usage" not in err):
-        raise AssertionError(f"exit code {code}: {err[-2000:]}")
-    if "Usage" in err:
-        raise Refused(lines[-1])
-    raise Refused("\n".join(lines))
+        return out.getvalue()
+    said = err.getvalue()
+    lines = [line for line in said.strip().splitlines() if not line.startswith("note: ")]
+    if code != 2 or not lines or not ("Usage" in said or lines[0].startswith("error: ")):
+        raise AssertionError(f"exit code {code}: {said[-2000:]}")
+    raise Refused(lines[-1] if "Usage" in said else "\n".join(lines))
 
 
 def import_everything() -> None:
     """Import what commands import when they first run, so that no child has to."""
-    import importlib
-
+    _command_line()
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -87,9 +87,8 @@ def prepare(folder: Path) -> None:
 
 def settings(rng: random.Random, place: Place) -> None:
     """One of the ways below."""
-    rng.choice((_assigned, _assigned, _in_file, _in_file, _from_python, _alike, _options))(
-        rng, place
-    )
+    ways = (*(_assigned, _in_file, _from_python) * 3, _alike, *(_options,) * 2)
+    rng.choice(ways)(rng, place)
 
 
 def _model(rng: random.Random) -> tuple[str, str]:
