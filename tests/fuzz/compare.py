@@ -96,3 +96,13 @@ def embeddings(data: GraphData, *, where: str, **settings: Any) -> Any:
     require(len(rows) == data.num_nodes, f"{where}: {len(rows)} rows for {data.num_nodes} nodes")
     require(np.isfinite(rows).all(), f"{where}: embeddings are not finite: {rows}")
     return rows
+
+
+def plain_values(data: GraphData) -> str:
+    """Edges, weights, ids, columns, features and graphs as text; equal for equal graphs."""
+    weights = None if data.edge_weight is None else data.edge_weight.tolist()
+    ids = None if data.node_ids is None else data.node_ids.tolist()
+    columns = {name: column.tolist() for name, column in (data.columns or {}).items()}
+    x = dense(data.x)
+    x = None if x is None else x.tolist()
+    return repr((data.edge_index.tolist(), weights, ids, columns, x, data.ptr.tolist()))

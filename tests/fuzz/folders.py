@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from fuzz import hostile
-from fuzz.compare import require
-from fuzz.harness import Place, command
+from fuzz.compare import plain_values, require
+from fuzz.harness import Place, Refused, command
 from fuzz.mutate import damaged
 from fuzz.signals import arguments, process, write_inputs
 from graphlatent import load_estimator, read_graphs
@@ -36,9 +36,9 @@ def prepare(folder: Path) -> None:
     command("train", folder / "edges.csv", "--out", folder / "coordinates", *_SMALL)
     table = ("--nodes", folder / "nodes.csv")
     command("train", folder / "edges.csv", *table, "--out", folder / "features", *_SMALL)
-    whole = process(arguments(folder, folder / "whole"), count=folder / "operations")
+    whole = process(arguments(folder, folder / "whole", *table), count=folder / "operations")
     middle = int((folder / "operations").read_text()) // 2
-    killed = process(arguments(folder, folder / "unfinished"), operation=middle)
+    killed = process(arguments(folder, folder / "unfinished", *table), operation=middle)
     if whole.code != 0 or killed.code != -signal.SIGKILL:
         raise RuntimeError(f"{whole} {killed}")
     for name in ("coordinates", "features"):
@@ -52,7 +52,10 @@ def _embed(run: Path, inputs: Path, name: str) -> Any:
 
 
 def folders(rng: random.Random, place: Place) -> None:
-    """Change a copy of a run and use it."""
+    """Change a copy of a run, or the input of an unfinished one, and use it."""
+    if rng.random() < 0.1:
+        other_input(rng, place)
+        return
     outside = place.folder / "outside"
     outside.mkdir()
     for name in ("last.safetensors", "model.safetensors", "mine.txt"):
@@ -114,7 +117,14 @@ def _resume(
     if rng.random() < 0.2:
         command("info", run)
         return
-    command(*arguments(place.prepared, run, "--resume", "--quiet"))
+    table = ("--nodes", str(place.prepared / "nodes.csv"))
+    try:
+        command(*arguments(place.prepared, run, *table, "--resume", "--quiet"))
+    except Refused as error:
+        # The settings of a run that goes on may ask for anything, as those of a new one may.
+        if trusted and "Out of memory" in str(error):
+            return
+        raise
     same = (run / "model.safetensors").read_bytes() == (
         place.prepared / "whole" / "model.safetensors"
     ).read_bytes()
@@ -126,12 +136,33 @@ _USES: tuple[Callable[..., None], ...] = (
 )
 
 
+def other_input(rng: random.Random, place: Place) -> None:
+    """An unfinished run goes on with the graph that it was started with, and with no other."""
+    run, inputs = place.folder / "run", place.folder / "inputs"
+    shutil.copytree(place.prepared / "unfinished", run)
+    inputs.mkdir()
+    files = {name: (place.prepared / name).read_bytes() for name in ("edges.csv", "nodes.csv")}
+    changed = rng.choice(sorted(files))
+    before = _read_plain(place.prepared)
+    for name, data in files.items():
+        (inputs / name).write_bytes(damaged(data, rng, times=1) if name == changed else data)
+    after = _read_plain(inputs)
+    command(*arguments(inputs, run, "--nodes", str(inputs / "nodes.csv"), "--resume", "--quiet"))
+    said = f"resumed with other input, {changed}: {(inputs / changed).read_bytes()!r}"
+    require(after == before, said)
+
+
+def _read_plain(inputs: Path) -> str:
+    return plain_values(read_graphs(inputs / "edges.csv", nodes=inputs / "nodes.csv"))
+
+
 def _files(run: Path) -> list[Path]:
     return sorted(path for path in run.rglob("*") if path.is_file())
 
 
 def _damage_bytes(run: Path, rng: random.Random, place: Place) -> str:
-    path = rng.choice(_files(run))
+    tensors = sorted(run.rglob("*.safetensors"))
+    path = rng.choice(tensors if tensors and rng.random() < 0.4 else _files(run))
     path.write_bytes(damaged(path.read_bytes(), rng))
     return f"damaged {path.name}: {path.read_bytes()[:3000]!r}"
 

@@ -7,6 +7,7 @@ cases share a child; one that ends its child, or fails in it, is run again in a 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib
 import io
 import json
@@ -16,7 +17,6 @@ import resource
 import select
 import shutil
 import signal
-import sys
 import tempfile
 import time
 import traceback
@@ -187,6 +187,7 @@ def _be_child(
 ) -> None:
     try:
         os.setpgid(0, 0)
+        faulthandler.disable()
         errors = os.open(scratch / "stderr", os.O_WRONLY | os.O_CREAT)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(errors, 1)
@@ -269,38 +270,18 @@ def command(*args: object) -> str:
     raise Refused(lines[-1] if "Usage" in said else "\n".join(lines))
 
 
+# Imported by libraries where they are first used, which takes a second.
+_LATE = (
+    *("torch._dynamo", "torch._inductor", "torch_geometric.data", "pyarrow.pandas_compat"),
+    *("pyarrow.parquet", "pydantic", "networkx", "tomllib", "encodings.utf_8_sig"),
+    *("numpy.testing", "typer.testing", "scipy.sparse.linalg", "typer._adapters"),
+)
+
+
 def import_everything() -> None:
-    """Import what commands import when they first run, so that no child has to."""
+    """Import what is imported late, so that no child has to."""
     _command_line()
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _be_importer(reading, writing)
-    os.close(writing)
-    with os.fdopen(reading) as names:
-        wanted = names.read().split("\n")
-    os.waitpid(child, 0)
-    for name in wanted:
-        with contextlib.suppress(Exception), warnings.catch_warnings():
+    for name in _LATE:
+        with contextlib.suppress(ImportError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             importlib.import_module(name)
-
-
-def _be_importer(reading: int, writing: int) -> None:
-    """The names of modules that reading, training and embedding a small graph import."""
-    before = set(sys.modules)
-    os.close(reading)
-    try:
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for descriptor in (1, 2):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
-            edges, run = Path(folder) / "edges.csv", Path(folder) / "run"
-            edges.write_text("source,target\n0,1\n1,2\n")
-            small = ("--set", "epochs=1", "--set", "hidden_dim=4")
-            command("train", edges, "--out", run, *small)
-            command("embed", run, edges, "--out", Path(folder) / "rows.parquet")
-            command("info", run)
-    finally:
-        os.write(writing, "\n".join(m for m in sys.modules if m not in before).encode())
-        os._exit(0)

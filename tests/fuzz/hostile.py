@@ -35,7 +35,8 @@ def other_json(run: Path, rng: random.Random) -> str:
                 holder.append(holder[key] if how == "double" else new)
             else:
                 holder[f"{key}2"] = holder[key] if how == "double" else new
-        except (KeyError, IndexError):
+        except (KeyError, IndexError, TypeError):
+            # An earlier change took the place away.
             continue
     path.write_text(json.dumps(value.get("")))
     return f"{path.name}: {path.read_text()[:3000]}"

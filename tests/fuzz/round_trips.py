@@ -11,6 +11,7 @@ from fuzz.compare import check_edges, check_read, dense, embeddings, require
 from fuzz.doors import DOORS, write_tu
 from fuzz.drawn import Drawn, draw, expected_edges, numeric_only
 from fuzz.harness import Place, SilentChange
+from fuzz.several import several
 from graphlatent import read_graphs
 from graphlatent.errors import GraphLatentError
 
@@ -89,7 +90,7 @@ def _check(graph: Drawn, name: str, place: Place, *, symmetrize: bool) -> None:
 
 
 # Shares of the cases of this fuzzer.
-_KINDS = (*(plain,) * 4, *(awkward,) * 3, embedded_alike, node_order, tu)
+_KINDS = (*(plain,) * 4, *(awkward,) * 3, embedded_alike, node_order, tu, several)
 
 
 def round_trip(rng: random.Random, place: Place) -> None:

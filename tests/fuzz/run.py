@@ -26,6 +26,8 @@ from fuzz.fuzzers import FUZZERS
 from fuzz.harness import FAILURES, KINDS, Fuzzer, import_everything, prepare, run_cases
 
 SHOWN = 20
+# Cases of each kind, however small its share is.
+LEAST = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _say(f"seed {seed}, {asked.cases} cases")
     with tempfile.TemporaryDirectory(prefix="graphlatent-fuzz-") as scratch:
         for fuzzer in chosen:
-            number = max(1, round(asked.cases * fuzzer.share / total))
+            number = max(min(LEAST, asked.cases), round(asked.cases * fuzzer.share / total))
             prepared = prepare(fuzzer, Path(scratch) / fuzzer.name)
             counts, found = _run(fuzzer, range(seed, seed + number), prepared)
             report[fuzzer.name] = counts

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.compare import check_edges, embeddings, require
+from fuzz.compare import check_edges, embeddings, plain_values, require
 from fuzz.doors import as_text, edge_rows, node_rows
 from fuzz.drawn import draw, merged
 from fuzz.harness import Place, SilentChange, command
@@ -53,7 +53,9 @@ def text_tables(rng: random.Random, place: Place) -> None:
         _read(compressed, nodes is not None)
         raise SilentChange(f"refused, but accepted compressed: {edges!r} {nodes!r}") from None
     other = _read(compressed, nodes is not None)
-    require(_plain(data) == _plain(other), f"another graph compressed: {edges!r} {nodes!r}")
+    require(
+        plain_values(data) == plain_values(other), f"another graph compressed: {edges!r} {nodes!r}"
+    )
     check_against_csv(data, edges, nodes, delimiter)
     if rng.random() < 0.3:
         embeddings(data, where=f"{edges!r} {nodes!r}")
@@ -79,13 +81,6 @@ def _through_commands(edges: Path, nodes: Path | None, place: Place) -> None:
         rows = file[max(file.files, key=lambda name: file[name].ndim)]
     require(np.isfinite(trained).all(), f"embeddings are not finite: {edges.read_bytes()!r}")
     require(np.array_equal(trained, rows), f"embed differs from train: {edges.read_bytes()!r}")
-
-
-def _plain(data: GraphData) -> str:
-    weights = None if data.edge_weight is None else data.edge_weight.tolist()
-    ids = None if data.node_ids is None else data.node_ids.tolist()
-    columns = {name: column.tolist() for name, column in (data.columns or {}).items()}
-    return repr((data.edge_index.tolist(), weights, ids, columns, data.ptr.tolist()))
 
 
 def check_against_csv(data: GraphData, edges: bytes, nodes: bytes | None, delimiter: str) -> None:
