@@ -76,7 +76,7 @@ class Fuzzer:
     name: str
     case: Callable[[random.Random, Place], None]
     share: float
-    seconds: float = 10.0
+    seconds: float = 30.0
     megabytes: int = 2048
     batch: int = 25
     allowed: frozenset[str] = frozenset()
