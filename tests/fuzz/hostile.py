@@ -106,7 +106,7 @@ def other_tensors(run: Path, rng: random.Random) -> str:
         value = rng.choice((float("nan"), float("inf"), -1.0, 1e30, 127.0))
         tensor = tensor.clone()
         if not tensor.dtype.is_floating_point:
-            value = -1.0
+            value = 1.0
         tensor.reshape(-1)[rng.randrange(tensor.numel())] = value
         tensors[name] = tensor
     elif how == "drop":
