@@ -18,7 +18,10 @@ from fuzz.compare import require
 from fuzz.harness import Place
 
 RESULTS = ("model.safetensors", "history.csv", "embeddings.parquet")
-SETTINGS = ("--set", "epochs=6", "--set", "hidden_dim=4", "--set", "device=cpu")
+# Masks and nodes of a step are drawn, so that generators must be restored within an epoch.
+_VALUES = ("epochs=3", "hidden_dim=4", "device=cpu", "mask_ratio=0.5")
+_BATCHES = ("batching=nodes", "nodes_per_step=8", "steps_per_epoch=2")
+SETTINGS = tuple(part for value in (*_VALUES, *_BATCHES) for part in ("--set", value))
 _OPERATIONS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.listdir"}
 
 
