@@ -88,6 +88,10 @@ def _ids(
 ) -> list[int] | list[str]:
     if text is None:
         text = rng.random() < 0.5
+    if text and awkward and rng.random() < 0.4:
+        # All look like integers, and one of them is none.
+        digits = rng.sample(["0", "1", "7", "10", "70", "-1", "12", "13", "2", "3"], number - 1)
+        return [*digits, rng.choice(("007", "00", "+7", "1.0", "1e1", "-0", "0x1", "9" * 30))]
     if text:
         plain = [f"n{i}" for i in range(20)] + ["Ann", "bob", "c d", "x-1", "Zoë"]
         return rng.sample([*plain, *AWKWARD] if awkward else plain, number)

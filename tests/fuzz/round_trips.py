@@ -25,8 +25,21 @@ def plain(rng: random.Random, place: Place) -> None:
 
 def awkward(rng: random.Random, place: Place) -> None:
     """Ids and texts that formats treat in their own ways: refused, or read as they are."""
-    graph = draw(rng, awkward=True)
-    _check(graph, rng.choice(sorted(DOORS)), place, symmetrize=rng.random() < 0.6)
+    graph, symmetrize = draw(rng, awkward=True), rng.random() < 0.6
+    refusals = [
+        _refusal(graph, name, place, symmetrize=symmetrize)
+        for name in ("csv", *rng.sample(sorted(DOORS.keys() - {"csv"}), 3))
+    ]
+    if all(refusals):
+        raise refusals[0]
+
+
+def _refusal(graph: Drawn, name: str, place: Place, *, symmetrize: bool) -> GraphLatentError | None:
+    try:
+        _check(graph, name, place, symmetrize=symmetrize)
+    except GraphLatentError as error:
+        return error
+    return None
 
 
 def embedded_alike(rng: random.Random, place: Place) -> None:
