@@ -13,7 +13,7 @@ import pytest
 from fuzz.fuzzers import FUZZERS
 
 TESTS = Path(__file__).parents[1]
-CASES, SEED = 400, 0
+CASES, SEED = 300, 0
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="cases run in forked processes")
 
