@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import re
 import zipfile
 from decimal import Decimal
 
@@ -17,6 +18,7 @@ import scipy.sparse as sp
 
 from graphlatent.data.readers.read import read_graphs
 from graphlatent.errors import InputError
+from graphlatent.ops.sparse import to_dense
 
 ADJACENCY = {"data": [1.0, 1.0], "indices": [1, 0], "indptr": [0, 1, 2], "shape": [2, 2]}
 
@@ -61,6 +63,39 @@ def test_npz_of_an_odd_shape(tmp_path, shape):
     parts = {f"adj_{part}": np.array(values) for part, values in ADJACENCY.items()}
     np.savez(tmp_path / "g.npz", **{**parts, "adj_shape": np.array(shape)})
     refuses(tmp_path / "g.npz", "g.npz cannot be read as a gnn-benchmark .npz file")
+
+
+SPARSE = {
+    **{"data": np.ones(4), "indices": np.arange(4), "indptr": np.arange(5)},
+    "shape": np.array([4, 4]),
+}
+
+
+@pytest.mark.parametrize("prefix", ["adj", "attr"])
+@pytest.mark.parametrize(
+    ("part", "array", "message"),
+    [
+        ("data", np.ones(4, "S3"), "_data must hold real numbers. Got values of type |S3."),
+        ("data", np.ones(4, complex), "_data must hold real numbers. Got values of type complex"),
+        ("data", np.zeros(4, "M8[s]"), "_data must hold real numbers. Got values of type datetime"),
+        ("indices", np.arange(4.0) / 2, "_indices must hold integers. Got float64 values."),
+        ("indptr", np.array(list("abcde")), "_indptr must hold integers. Got <U1 values."),
+        ("indices", np.arange(2), "The reader says: indices and data should have the same size."),
+    ],
+)
+def test_npz_with_arrays_of_odd_types(tmp_path, prefix, part, array, message):
+    parts = {f"{p}_{k}": v for p in ("adj", "attr") for k, v in SPARSE.items()}
+    np.savez(tmp_path / "g.npz", **{**parts, f"{prefix}_{part}": array})
+    refuses(tmp_path / "g.npz", re.escape(message))
+
+
+def test_npz_in_half_precision(tmp_path):
+    half = {"data": np.full(4, 0.5, np.float16)}
+    parts = {f"{p}_{k}": v for p in ("adj", "attr") for k, v in {**SPARSE, **half}.items()}
+    np.savez(tmp_path / "g.npz", **parts)
+    graph = read_graphs(tmp_path / "g.npz")
+    assert graph.edge_weight.tolist() == [0.5] * 4
+    assert float(to_dense(graph.x).sum()) == 2
 
 
 @pytest.mark.parametrize(

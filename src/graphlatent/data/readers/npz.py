@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.readers.array_files import ArrayFile, open_arrays
 from graphlatent.data.readers.arrays import nonzeros
-from graphlatent.data.readers.regular_files import refusing_damage
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import refusing_damage
 
 # Share of non-zero features above which a dense matrix is both smaller and faster.
 _DENSE_ABOVE = 0.25
@@ -73,6 +73,15 @@ def _csr(file: ArrayFile, prefix: str, path: Path) -> Any:
             " file again."
         )
     data, indices, indptr, shape = (file[key] for key in keys)
+    if data.dtype.kind not in "biuf":
+        raise InputError(
+            f"{path}: {prefix}_data must hold real numbers. Got values of type {data.dtype}."
+        )
+    for key, array in zip(keys[1:], (indices, indptr, shape), strict=True):
+        if array.dtype.kind not in "iuf" or (np.isfinite(array) & (np.floor(array) != array)).any():
+            raise InputError(f"{path}: {key} must hold integers. Got {array.dtype} values.")
+    # SciPy does not compute with half precision.
+    data = data.astype(np.float32) if data.dtype == np.float16 else data
     with refusing_damage(_damaged(path), way_out="Get the file again."):
         num_rows, num_columns = (int(size) for size in shape)
         matrix = sp.csr_matrix((data, indices, indptr), shape=(num_rows, num_columns))
@@ -84,7 +93,7 @@ def _features(file: ArrayFile, path: Path, *, binarize: bool) -> Any:
     x: Any = file["attr_matrix"] if "attr_matrix" in file else _csr(file, "attr", path)
     if x is None:
         return None
-    if binarize:
+    if binarize and x.dtype.kind in "biuf":
         x = (x != 0).astype(np.float32)
     if hasattr(x, "nnz") and x.nnz > _DENSE_ABOVE * x.shape[0] * x.shape[1]:
         return x.toarray()
