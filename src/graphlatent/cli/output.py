@@ -8,9 +8,10 @@ code 130.
 from __future__ import annotations
 
 import json
+import math
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NoReturn, TypeAlias
@@ -109,7 +110,17 @@ class Output:
         """The whole result for machines; only with `--json`."""
         if self.as_json:
             # Not through rich, which would wrap lines.
-            typer.echo(json.dumps(value, allow_nan=False))
+            typer.echo(json.dumps(_plain(value), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """A value of a file as JSON can hold it: dates, and numbers that are not finite, as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    known = isinstance(value, str | int) or value is None
+    return value if known or (isinstance(value, float) and math.isfinite(value)) else str(value)
 
 
 @contextmanager
