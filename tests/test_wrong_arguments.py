@@ -21,6 +21,7 @@ from graphlatent import (
 from graphlatent.config import field_hints
 from graphlatent.errors import ConfigError, GraphLatentError, InputError, shown, shown_path
 from graphlatent.setting_types import union_members
+from graphlatent.training.loop import Hooks
 
 EDGES = np.array([[0, 1, 2, 1, 2, 3], [1, 2, 3, 0, 1, 2]])
 X = np.eye(5, 3, dtype=np.float32)
@@ -157,6 +158,11 @@ def test_what_is_no_path(value, tmp_path, monkeypatch):
 
 
 def test_other_arguments():
+    for value in (3, "x", lambda: None, Hooks):
+        with pytest.raises(ConfigError, match=r"'hooks' parameter of NodeLaGraph.fit must be a Ho"):
+            NodeLaGraph(**SMALL).fit((EDGES, X), hooks=value)
+    with pytest.raises(ConfigError, match=r"device='meta' is not supported"):
+        NodeLaGraph(**{**SMALL, "device": "meta"}).fit((EDGES, X))
     for value in (None, 3, b"x", []):
         with pytest.raises(ConfigError, match=r"'name' parameter of load_dataset must be a string"):
             load_dataset(value)

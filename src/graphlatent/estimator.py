@@ -52,7 +52,7 @@ from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
 from graphlatent.training.encoding import fit_encoding, stored_encoding
 from graphlatent.training.finite import check_statistics, fit_head
-from graphlatent.training.loop import Hooks, Training, seeded
+from graphlatent.training.loop import Hooks, Training, check_hooks, seeded
 from graphlatent.training.progress import training_bar
 from graphlatent.training.resume import begin, begin_or_resume
 from graphlatent.training.setup import set_up
@@ -112,6 +112,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         """
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit")
         run = run if run is None or isinstance(run, RunFolder) else RunFolder(run)
+        check_hooks(hooks, owner=f"{type(self).__name__}.fit")
         graph, settings = self._read_to_fit(X)
         with nullcontext() if run is None else run.writing():
             encoded, spec = self._prepare(graph, settings, run=run)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from graphlatent.config import Settings
 from graphlatent.data.batches import BatchSource
-from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
+from graphlatent.errors import NonFiniteLossError, TrainingInterrupted, bad_argument
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
 from graphlatent.methods.base import Method
@@ -72,6 +72,12 @@ def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.
     generator = torch.Generator(device=device)
     generator.manual_seed(seed * 4 + stream)
     return generator
+
+
+def check_hooks(value: object, *, owner: str) -> None:
+    """Raise a `ConfigError` where an argument is neither `Hooks` nor None."""
+    if value is not None and not isinstance(value, Hooks):
+        raise bad_argument("hooks", owner=owner, allowed="a Hooks or None", got=value)
 
 
 class Training:
