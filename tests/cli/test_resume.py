@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 
@@ -101,6 +103,35 @@ def test_changed_or_damaged_features_are_refused(tables):
         before = content(folder)
         assert told.format(folder) in fails(*command(tables), "--resume")
         assert content(folder) == before
+
+
+def test_a_number_that_float32_rounds_to_the_same_is_another_input(tables):
+    folder = unfinished(tables)
+    nodes = pd.read_csv(tables / "nodes.csv").astype({"age": float})
+    nodes.loc[0, "age"] += 1e-12
+    nodes.to_csv(tables / "nodes.csv", index=False)
+    before = content(folder)
+    assert "column 'age': other values. Use the same input" in fails(*command(tables), "--resume")
+    assert content(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("decoder_layers = 1" + "0" * 30, "'decoder_layers' parameter of NodeLaGraph must be"),
+        ("lr = inf", "The 'lr' parameter of NodeLaGraph must be"),
+        ("lr = 2026-01-01", "The 'lr' parameter of NodeLaGraph must be"),
+    ],
+)
+def test_settings_in_the_folder_that_are_not_allowed(tables, line, told):
+    path = unfinished(tables) / "config.toml"
+    name, _, value = line.partition(" = ")
+    path.write_text(re.sub(rf"^{name} = .*$", line, path.read_text(), flags=re.MULTILINE))
+    assert told in fails(*command(tables), "--resume")
+    code, out, err = run("info", path.parent, "--json")
+    assert code == 0, err
+    shown = json.loads(out)["settings"][name]
+    assert str(shown) == value
 
 
 def test_a_flipped_bit_in_the_checkpoint(tables):

@@ -28,7 +28,7 @@ def info(
     """Say what is in a run folder or an input: sizes, degrees, features, problems found."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         from graphlatent.data.describe import describe_graph, find_problems
-        from graphlatent.data.readers.regular_files import is_folder
+        from graphlatent.io.regular_files import is_folder
         from graphlatent.io.runfolder import RunFolder
 
         # Asked first: the name may be too long to be looked up.

@@ -104,7 +104,7 @@ def _estimator(
             _agreeing(run, before, ModelOptions(said.get("level"), said.get("method")))
         values = before.settings if settings.config is None else values
     if level is None and model.level is None:
-        from graphlatent.data.readers.regular_files import exists
+        from graphlatent.io.regular_files import exists
 
         known = None if exists(source) else find_dataset(source)
         level = known.level if known else "node"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from graphlatent._version import __version__
 from graphlatent.errors import ConfigError, shown, shown_path
 from graphlatent.io.atomic import write_text
+from graphlatent.io.regular_files import read_regular
 
 # Python 3.10 has `Traversable` elsewhere.
 if TYPE_CHECKING:
@@ -89,12 +90,8 @@ def read_toml(path: Path | Traversable) -> dict[str, Any]:
     """
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        if isinstance(path, Path) and path.exists() and not (path.is_file() or path.is_dir()):
-            raise ConfigError(
-                f"Cannot read {path}: it is a pipe or a device. Write its content to a file and"
-                " give that."
-            )
-        values: dict[str, Any] = toml.loads(path.read_bytes().decode("utf-8-sig"))
+        content = read_regular(path) if isinstance(path, Path) else path.read_bytes()
+        values: dict[str, Any] = toml.loads(content.decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"Cannot read {shown_path(path)}: {error.strerror}.") from error
     except RecursionError as error:
@@ -106,8 +103,6 @@ def read_toml(path: Path | Traversable) -> dict[str, Any]:
     except toml.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from error
     except ValueError as error:
-        if isinstance(error, ConfigError):
-            raise
         raise ConfigError(f"{path} holds an int of thousands of digits. Correct it.") from error
     return values
 

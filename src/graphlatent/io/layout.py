@@ -9,6 +9,7 @@ from pathlib import Path
 
 from graphlatent.errors import OutputError
 from graphlatent.io.atomic import LOCK
+from graphlatent.io.regular_files import read_regular
 from graphlatent.io.tensors import is_ours
 
 COORDINATES = "coordinates.safetensors"
@@ -46,7 +47,7 @@ def is_run(folder: Path) -> bool:
     ):
         return True
     try:
-        begun = (folder / "config.toml").read_bytes().startswith(b"# graphlatent ")
+        begun = read_regular(folder / "config.toml").startswith(b"# graphlatent ")
     except OSError:
         return False
     first = {"config.toml", "features.json", COORDINATES}
@@ -120,7 +121,7 @@ def _without_remains(folder: Path) -> Iterator[Path]:
 def _has_keys(path: Path, *keys: str) -> bool:
     """Whether a file holds a JSON object with these keys."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(value, dict) and set(keys) <= set(value)

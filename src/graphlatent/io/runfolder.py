@@ -51,9 +51,11 @@ from graphlatent.io.layout import (
 )
 from graphlatent.io.lock import FolderLock
 from graphlatent.io.paths import checked_path
+from graphlatent.io.regular_files import open_regular, read_regular
 from graphlatent.io.tensors import load_tensors, save_tensors
 
 FORMAT = 1
+_BLOCK = 1 << 20
 
 
 def versions(
@@ -243,7 +245,8 @@ class RunFolder:
         """Level, method, settings and reading options, as written by `begin`."""
         if not self.started:
             raise RunFolderError(
-                f"{self.path} is not a run folder of graphlatent: it has no config.toml."
+                f"{self.path} is not a run folder of graphlatent: it has no config.toml. Give the"
+                " folder that 'graphlatent train --out' or 'save' wrote."
             )
         config = read_config(self.path / "config.toml")
         if config.level not in ("node", "graph"):
@@ -255,9 +258,11 @@ class RunFolder:
     def read_json(self, name: str) -> dict[str, Any]:
         """The content of one of the folder's JSON files."""
         try:
-            value = json.loads((self.path / name).read_text(encoding="utf-8"))
+            value = json.loads(read_regular(self.path / name).decode("utf-8"))
+        except FileNotFoundError as error:
+            raise self._lacking(name) from error
         except OSError as error:
-            raise RunFolderError(f"{self.path} lacks {name}: {error.strerror}.") from error
+            raise RunFolderError(f"Cannot read {self.path / name}: {error.strerror}.") from error
         except (ValueError, RecursionError) as error:
             raise RunFolderError(
                 f"{self.path / name} is damaged: {error}. Copy it again, or train again."
@@ -278,7 +283,8 @@ class RunFolder:
         """
         if not self.started:
             raise RunFolderError(
-                f"{self.path} is not a run folder of graphlatent: it has no config.toml."
+                f"{self.path} is not a run folder of graphlatent: it has no config.toml. Give the"
+                " folder that 'graphlatent train --out' or 'save' wrote."
             )
         if not self.complete:
             raise RunFolderError(
@@ -302,13 +308,18 @@ class RunFolder:
                 )
         return load_tensors(self.path / "model.safetensors")[0]
 
+    def _lacking(self, name: str) -> RunFolderError:
+        return RunFolderError(f"{self.path} lacks {name}. Copy the whole folder, or train again.")
+
     def _sha256(self, name: str) -> str:
         try:
-            return hashlib.sha256((self.path / name).read_bytes()).hexdigest()
+            digest = hashlib.sha256()
+            with open_regular(self.path / name) as file:
+                while block := file.read(_BLOCK):
+                    digest.update(block)
+            return digest.hexdigest()
         except FileNotFoundError as error:
-            raise RunFolderError(
-                f"{self.path} lacks {name}. Copy the whole folder, or train again."
-            ) from error
+            raise self._lacking(name) from error
         except OSError as error:
             raise RunFolderError(f"Cannot read {self.path / name}: {error.strerror}.") from error
 
@@ -334,8 +345,8 @@ class RunFolder:
             except (ValueError, KeyError, TypeError) as error:
                 raise RunFolderError(f"{self.state_path} is damaged: {error}.") from error
         try:
-            return History.from_csv((self.path / "history.csv").read_text(encoding="utf-8"))
-        except (ValueError, IndexError) as error:
+            return History.from_csv(read_regular(self.path / "history.csv").decode("utf-8"))
+        except (OSError, ValueError, IndexError) as error:
             raise RunFolderError(f"{self.path / 'history.csv'} is damaged: {error}.") from error
 
     def check_same(

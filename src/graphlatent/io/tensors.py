@@ -14,6 +14,7 @@ from torch import Tensor
 
 from graphlatent.errors import RunFolderError
 from graphlatent.io.atomic import write_atomically
+from graphlatent.io.regular_files import open_regular
 
 _KEY = "graphlatent"
 # Between the text and the checksum; the text has no line ends.
@@ -45,9 +46,18 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], str | None]:
     """
     try:
         # Read once: `safe_open` opens the file twice, and a running process may replace it between.
-        content = path.read_bytes()
+        with open_regular(path) as file:
+            content = file.read()
         tensors, text = dict(sorted(load(content).items())), _text(content)
-    except (SafetensorError, OSError, ValueError, LookupError) as error:
+    except OSError as error:
+        raise RunFolderError(
+            f"Cannot read {path}: {error.strerror or error}. Copy it again, or train again."
+        ) from error
+    except MemoryError as error:
+        raise RunFolderError(
+            f"{path} does not fit into memory. Read it on a larger machine, or train again."
+        ) from error
+    except (SafetensorError, ValueError, LookupError) as error:
         raise RunFolderError(
             f"{path} is truncated or damaged: {error}. Copy it again, or train again."
         ) from error
@@ -64,7 +74,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], str | None]:
 def is_ours(path: Path) -> bool:
     """Whether a file was written by `save_tensors`."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return _text(file.read(8) + file.read(_HEADER)) is not None
     except (OSError, ValueError):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -10,14 +11,14 @@ import pytest
 
 from graphlatent.data.readers.array_files import load_arrays
 from graphlatent.data.readers.read import read_graphs
-from graphlatent.data.readers.regular_files import (
+from graphlatent.errors import ConfigError, InputError
+from graphlatent.io.regular_files import (
     exists,
     files_of,
     is_folder,
     refusing_damage,
     regular_file,
 )
-from graphlatent.errors import ConfigError, InputError
 
 EDGES = pd.DataFrame({"source": [0], "target": [0]})
 NAMES = ["a.csv", "a.csv.gz", "a.parquet", "a.graphml", "a.npz", "a.txt"]
@@ -85,6 +86,10 @@ def test_files_that_cannot_be_opened(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        with pytest.raises(InputError, match=r"e.csv cannot be read: its permissions do not allow"):
+            read_graphs(tmp_path / "e.csv")
+    with monkeypatch.context() as patch:
         patch.setattr("builtins.open", refused)
         patch.setattr(Path, "open", refused)
         patch.setattr(Path, "iterdir", refused)
@@ -111,6 +116,10 @@ def test_errors_of_other_packages_become_ours():
     said = pytest.raises(InputError, match="not enough memory for the sizes that the file states")
     with said, refusing_damage("a is damaged"):
         raise MemoryError
+    # That a file cannot be opened says nothing about what it holds.
+    said = pytest.raises(InputError, match=r"^edges: a.csv cannot be read: Permission denied.$")
+    with said, refusing_damage("edges: a.csv cannot be read as UTF-8 text"):
+        raise PermissionError(errno.EACCES, "Permission denied", "a.csv")
     with pytest.raises(ConfigError), refusing_damage("a is damaged"):
         raise ConfigError("ours")
     with pytest.raises(KeyboardInterrupt), refusing_damage("a is damaged"):

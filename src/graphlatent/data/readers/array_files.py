@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from graphlatent.data.ids import EXACT_INTEGERS, IdColumn
 from graphlatent.data.memory_limit import require_memory
-from graphlatent.data.readers.regular_files import refusing_damage, regular_file
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import refusing_damage, regular_file
 
 Array: TypeAlias = np.ndarray[Any, Any]
 ARRAY_SUFFIXES = (".npy", ".npz")

@@ -12,8 +12,8 @@ from torch import Tensor
 from graphlatent.data.arrays import as_array
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.memory_limit import require_memory
-from graphlatent.data.readers.regular_files import refusing_damage
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import refusing_damage
 from graphlatent.ops.sparse import SparseMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphlatent.data.readers.parquet import read_parquet
-from graphlatent.data.readers.regular_files import exists, first_line, refusing_damage, regular_file
 from graphlatent.data.readers.text_files import read_text
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import exists, first_line, refusing_damage, regular_file
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 LONG_CATEGORY = 64

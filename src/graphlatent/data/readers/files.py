@@ -15,10 +15,10 @@ from graphlatent.data.readers.arrow import TABLE_SUFFIXES, table_suffix
 from graphlatent.data.readers.graphml import read_graphml
 from graphlatent.data.readers.npz import read_npz
 from graphlatent.data.readers.options import TableOptions
-from graphlatent.data.readers.regular_files import exists, files_of, is_folder, regular_file
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.data.readers.tu import find_tu, read_tu
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import exists, files_of, is_folder, regular_file
 
 ACCEPTED = (
     "edge tables (.csv, .tsv, both also .gz, .parquet), .graphml files or a folder of them,"

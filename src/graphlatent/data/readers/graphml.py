@@ -24,8 +24,8 @@ import numpy as np
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.memory_limit import readable, require_memory
 from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
-from graphlatent.data.readers.regular_files import refusing_damage, regular_file
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import refusing_damage, regular_file
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

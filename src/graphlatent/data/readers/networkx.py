@@ -14,8 +14,8 @@ from graphlatent.data.graph import RawGraph
 from graphlatent.data.ids import exact_ids
 from graphlatent.data.readers.messages import shortened
 from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
-from graphlatent.data.readers.regular_files import refusing_damage
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import refusing_damage
 
 Array: TypeAlias = np.ndarray[Any, Any]
 _REAL = (int, float, np.integer, np.floating, np.bool_)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from graphlatent.data.memory_limit import exceeded, memory_limit, readable, require_memory
-from graphlatent.data.readers.regular_files import refusing_damage, regular_file
+from graphlatent.io.regular_files import refusing_damage, regular_file
 
 # Bytes of a value in memory; of text, the place where it starts.
 _WIDTH = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4}

@@ -15,6 +15,7 @@ import numpy as np
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.readers.saint import DAMAGED, damaged, read_array
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import read_regular
 
 PPI_PARTS = ("train", "valid", "test")
 _KINDS = ("graph.json", "feats.npy", "labels.npy", "graph_id.npy")
@@ -69,7 +70,7 @@ def _read_part(folder: Path, part: str, name: str) -> list[RawGraph]:
 
 def _edges(path: Path, *, num_nodes: int) -> np.ndarray[Any, Any]:
     """Source and target of each link, [2, E]; a node's id is its row in the other files."""
-    values = json.loads(path.read_text(encoding="utf-8"))
+    values = json.loads(read_regular(path).decode("utf-8"))
     if values.get("directed"):
         raise ValueError(f"{path.name} holds a directed graph")
     links = [(link["source"], link["target"]) for link in values["links"]]

@@ -17,8 +17,8 @@ from graphlatent.data.edges import checked_edges
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.readers.messages import shortened
 from graphlatent.data.readers.options import unused_edge_columns
-from graphlatent.data.readers.regular_files import refusing_damage
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import refusing_damage
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -25,9 +25,9 @@ from graphlatent.data.readers.files import read_path
 from graphlatent.data.readers.networkx import is_networkx, read_networkx
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.pyg import is_pyg, read_data
-from graphlatent.data.readers.regular_files import exists, regular_file
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import exists, regular_file
 
 _ARRAYS = (np.ndarray, Tensor)
 ACCEPTED = (

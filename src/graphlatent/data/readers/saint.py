@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.readers.array_files import open_arrays
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import read_regular
 
 SAINT_FILES = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
 # What NumPy, SciPy and json raise for damaged files.
@@ -102,7 +103,7 @@ def _read(folder: Path, name: str) -> tuple[RawGraph, list[np.ndarray[Any, Any]]
 
 
 def _json(path: Path) -> Any:
-    values = json.loads(path.read_text(encoding="utf-8"))
+    values = json.loads(read_regular(path).decode("utf-8"))
     if not isinstance(values, dict):
         raise ValueError(f"{path.name} is not a JSON object")
     return values

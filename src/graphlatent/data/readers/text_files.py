@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from graphlatent.data.memory_limit import exceeded, memory_limit, readable, require_memory
-from graphlatent.data.readers.regular_files import refusing_damage, regular_file
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import refusing_damage, regular_file
 
 # Memory for each byte of text: the text itself and the numbers in it, such as '7,', of 8 bytes.
 BYTES_PER_BYTE = 3

@@ -17,15 +17,15 @@ from pyarrow import csv
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.memory_limit import readable, require_memory
-from graphlatent.data.readers.regular_files import (
+from graphlatent.data.readers.text_files import BYTES_PER_BYTE
+from graphlatent.errors import InputError
+from graphlatent.io.regular_files import (
     exists,
     files_of,
     is_folder,
     refusing_damage,
     regular_file,
 )
-from graphlatent.data.readers.text_files import BYTES_PER_BYTE
-from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -24,10 +24,10 @@ from graphlatent.data.readers.array_files import (
 from graphlatent.data.readers.arrow import load_table, to_array
 from graphlatent.data.readers.labels import RowKeys, read_feature_columns, read_keys, read_labels
 from graphlatent.data.readers.options import options_of_run
-from graphlatent.data.readers.regular_files import is_folder
 from graphlatent.embedding import SUFFIXES
 from graphlatent.errors import InputError
 from graphlatent.io.parquet import check_parquet
+from graphlatent.io.regular_files import is_folder
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix, row_normalized
 from graphlatent.probes.evaluation.comparison import EMBEDDINGS, RAW_FEATURES

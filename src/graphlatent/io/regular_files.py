@@ -5,12 +5,15 @@ A pipe or a device would block, or never end, so only regular files are opened.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
+from graphlatent.encoder_size import memory_of_machine
 from graphlatent.errors import GraphLatentError, InputError
 
 _KINDS = {
@@ -19,6 +22,43 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+# Larger files of text, such as JSON, are none of ours.
+_TEXT = 1 << 30
+
+
+@contextmanager
+def open_regular(path: Path, *, most: float | None = None) -> Iterator[BinaryIO]:
+    """A regular file, open for reading of bytes.
+
+    Args:
+        path: the file.
+        most: its largest size in bytes; None means that of main memory.
+
+    Raises:
+        OSError: where it cannot be opened, is a folder, a pipe or a device, or larger.
+    """
+    with open(path, "rb", opener=_open_at_once) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
+            reason = f"It is {kind}, and only regular files are read"
+            raise OSError(errno.EINVAL, reason, str(path))
+        limit = memory_of_machine() if most is None else most
+        if status.st_size > limit:
+            reason = f"Its {status.st_size:,} bytes are more than can be read"
+            raise OSError(errno.EFBIG, reason, str(path))
+        yield file
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    # Otherwise opening a pipe waits for somebody to write.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a file of text. Raises as `open_regular` does."""
+    with open_regular(path, most=_TEXT) as file:
+        return file.read()
 
 
 def exists(path: str | Path) -> bool:
@@ -67,6 +107,8 @@ def regular_file(path: Path, *, role: str = "") -> int:
         there_is = "there is" if role else "There is"
         raise InputError(f"{prefix}{there_is} no file {path}. Check the path.{hint}")
     if stat.S_ISREG(status.st_mode):
+        if not os.access(path, os.R_OK):
+            raise InputError(f"{prefix}{path} cannot be read: its permissions do not allow it.")
         return status.st_size
     kind = _KINDS.get(stat.S_IFMT(status.st_mode))
     if kind is None:
@@ -94,6 +136,12 @@ def refusing_damage(what: str, *, way_out: str = "") -> Iterator[None]:
     except MemoryError as error:
         reason = "not enough memory for the sizes that the file states"
         raise InputError(f"{what}. The reader says: {reason}. {way_out}".rstrip()) from error
+    except OSError as error:
+        # Not what the file holds, but that it cannot be opened or read at all.
+        if error.errno is None:
+            raise InputError(f"{what}. {first_line(error)} {way_out}".rstrip()) from error
+        subject = what.partition(" cannot be read")[0]
+        raise InputError(f"{subject} cannot be read: {os.strerror(error.errno)}.") from error
     except Exception as error:
         raise InputError(f"{what}. {first_line(error)} {way_out}".rstrip()) from error
 
