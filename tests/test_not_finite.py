@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from graphlatent import GraphLaGraph, NodeLaGraph, RunFolder
+from graphlatent import GraphLaGraph, NodeLaGraph, RunFolder, setting_types
 from graphlatent.errors import GraphLatentWarning, InputError, NonFiniteLossError
 from graphlatent.methods.registry import load_estimator
 
@@ -19,6 +19,12 @@ LEVELS = {"node": NodeLaGraph, "graph": GraphLaGraph}
 SMALL = {"hidden_dim": 4, "device": "cpu"}
 
 
+@pytest.fixture
+def settings_without_limit(monkeypatch):
+    """No setting is too large, as if one within the limits had such an effect."""
+    monkeypatch.setattr(setting_types, "LARGEST_FLOAT", 1e40)
+
+
 def graphs(level: str, x=X, weight=None):
     """One graph for embeddings of nodes, three for those of graphs."""
     if level == "node":
@@ -28,6 +34,7 @@ def graphs(level: str, x=X, weight=None):
     return [(EDGES, x, weight), (few, x + 1, first), (few, x + 2, first)]
 
 
+@pytest.mark.usefixtures("settings_without_limit")
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     ("settings", "advice"),
@@ -52,6 +59,7 @@ def test_a_last_step_that_overflows_is_an_error_and_leaves_no_complete_run(
     assert not hasattr(estimator, "model_")
 
 
+@pytest.mark.usefixtures("settings_without_limit")
 def test_an_infinite_moment_of_the_optimizer_is_an_error():
     # The weight is not trained any more, and stays finite.
     message = r"exp_avg_sq of the optimizer.*smaller weight_decay"
@@ -122,6 +130,7 @@ def test_sums_that_float32_loses_are_a_warning_with_gin_only():
     NodeLaGraph(epochs=1, encoder="gin", **SMALL).fit(graphs("node", weight=tiny))
 
 
+@pytest.mark.usefixtures("settings_without_limit")
 def test_an_encoder_whose_output_overflows_is_an_error():
     # Without batch norm: what the head is computed from is not finite.
     estimator = NodeLaGraph(epochs=1, lr=1e25, num_layers=1, **SMALL)
