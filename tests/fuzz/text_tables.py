@@ -128,7 +128,13 @@ def _check_column(found: list[Any], texts: list[str], where: str) -> None:
         elif isinstance(value, bool):
             require(text.lower() in ("true", "false", "0", "1"), f"{value!r} of {text!r}: {where}")
         elif value is not None and not np.isnan(value):
-            require(_number(text) == value, f"{value!r} instead of {text!r} in {where}")
+            # An integer above 2^53 is exact, and a float is not.
+            same = _number(text) == (float(value) if isinstance(value, int) else value)
+            exact = not isinstance(value, int) or str(value) == text.strip().lstrip("+")
+            require(
+                same and (exact or abs(value) <= 2**53),
+                f"{value!r} instead of {text!r} in {where}",
+            )
 
 
 def _number(text: str) -> float | None:
