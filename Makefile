@@ -1,6 +1,7 @@
 # make demo    virtual environment, install, the main job on an embedded default: embeddings, scores, pictures in ./demo
 # make test    virtual environment, install, style, types and every test, with branch coverage
 # make check   the fast part: style, types, quick tests
+# make fuzz    ten thousand hostile inputs, settings, run folders and signals (CASES=, SEED=, FUZZER=)
 # make format  rewrite the code in the house style
 # make bench   seconds and memory of a training step, general path against fast path
 PYTHON ?= python3
@@ -10,7 +11,9 @@ INSTALLED := $(VENV)/.installed
 # Two processes of one thread each: small cases gain nothing from more threads.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
-.PHONY: demo test check format bench clean
+CASES ?= 10000
+
+.PHONY: demo test check fuzz format bench clean
 
 $(INSTALLED): pyproject.toml constraints.txt src/graphlatent/_version.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,6 +35,9 @@ check: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(PYTEST) -q -m "not slow"
+
+fuzz: $(INSTALLED)
+	PYTHONPATH=src:tests $(BIN)/python -m fuzz.run --cases $(CASES) $(SEED:%=--seed %) $(FUZZER:%=--fuzzer %)
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+
+# pytest imports it where a finalizer fails, which may be within another import: Python 3.11 then
+# raises a KeyError there.
+import tracemalloc  # noqa: F401
 from pathlib import Path
 
 import pytest

@@ -79,7 +79,7 @@ def latent(z, a):
     width = z.shape[1]
     mean_r, homophily, deviations = similarity(z, a)
     if deviations <= 2:
-        share = 0.3 if deviations < -2 else 0.1
+        share = 0.3 if deviations < -3 else 0.1
         ones = np.ones(width)
         return SimpleNamespace(
             directions=np.eye(width),

@@ -32,6 +32,8 @@ def autoencoder(tmp_path, monkeypatch):
     """The module that the page defines, registered while the test runs."""
     (tmp_path / "autoencoder.py").write_text(PYTHON[0])
     monkeypatch.syspath_prepend(tmp_path)
+    # So that all methods are in the copy.
+    registry.method_names("node")
     monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
     sys.modules.pop("autoencoder", None)
     yield importlib.import_module("autoencoder")

@@ -15,8 +15,8 @@ SOURCE = Path(graphlatent.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 # The flow of docs/architecture.md: a module may import from its own stage and from earlier ones.
 STAGES = [
-    ["_version", "errors"],
-    ["setting_types"],
+    ["_version", "errors", "not_fitted"],
+    ["setting_types", "encoder_size"],
     ["config"],
     ["io"],
     ["ops"],

@@ -12,7 +12,12 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.parametrize(
     "path",
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))],
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    ],
     ids=lambda p: p.name,
 )
 def test_links_lead_somewhere(path):

@@ -4,23 +4,28 @@
 >>> embeddings = NodeLaGraph().fit_transform((edge_index, x))               # doctest: +SKIP
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 # Before anything allocates: torch reads this setting once.
 from graphlatent.ops.memory import ask_for_huge_pages
 
 ask_for_huge_pages()
 
 from graphlatent._version import __version__
-from graphlatent.data.datasets import load_dataset
-from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.options import TableOptions
-from graphlatent.data.readers.read import read_graphs
-from graphlatent.embedding import Embeddings
-from graphlatent.errors import GraphLatentError, GraphLatentWarning
-from graphlatent.io.runfolder import RunFolder
-from graphlatent.methods.bgrl import NodeBGRL
-from graphlatent.methods.dgi import NodeDGI
-from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
-from graphlatent.methods.registry import load_estimator
+
+if TYPE_CHECKING:
+    from graphlatent.data.datasets import load_dataset
+    from graphlatent.data.graph import GraphData
+    from graphlatent.data.readers.options import TableOptions
+    from graphlatent.data.readers.read import read_graphs
+    from graphlatent.embedding import Embeddings
+    from graphlatent.errors import GraphLatentError, GraphLatentWarning
+    from graphlatent.io.runfolder import RunFolder
+    from graphlatent.methods.bgrl import NodeBGRL
+    from graphlatent.methods.dgi import NodeDGI
+    from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
+    from graphlatent.methods.registry import load_estimator
 
 __all__ = [
     "Embeddings",
@@ -38,3 +43,53 @@ __all__ = [
     "load_estimator",
     "read_graphs",
 ]
+
+# Imported when they are first asked for, since torch and scikit-learn take two seconds.
+_HOMES = {
+    "Embeddings": "embedding",
+    "GraphData": "data.graph",
+    "GraphLaGraph": "methods.lagraph.estimators",
+    "GraphLatentError": "errors",
+    "GraphLatentWarning": "errors",
+    "NodeBGRL": "methods.bgrl",
+    "NodeDGI": "methods.dgi",
+    "NodeLaGraph": "methods.lagraph.estimators",
+    "RunFolder": "io.runfolder",
+    "TableOptions": "data.readers.options",
+    "load_dataset": "data.datasets",
+    "load_estimator": "methods.registry",
+    "read_graphs": "data.readers.read",
+}
+_MODULES = [
+    "bench",
+    "config",
+    "data",
+    "embedding",
+    "errors",
+    "estimator",
+    "io",
+    "methods",
+    "nn",
+    "ops",
+    "probes",
+    "report",
+    "representations",
+    "setting_types",
+    "training",
+    "weisfeiler_lehman",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name or a module of the package, imported at its first use."""
+    if name in _MODULES:
+        return import_module(f"graphlatent.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'graphlatent' has no attribute {name!r}")
+    value = getattr(import_module(f"graphlatent.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

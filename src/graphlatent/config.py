@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -21,10 +22,18 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_ty
 
 from torch import nn
 
-from graphlatent.errors import ConfigError, bad_argument, no_effect
+from graphlatent.encoder_size import refuse_too_large
+from graphlatent.errors import ConfigError, bad_argument, no_effect, shown
 from graphlatent.setting_types import Doc as Doc
 from graphlatent.setting_types import Range as Range
-from graphlatent.setting_types import allowed_values, fits, union_members
+from graphlatent.setting_types import (
+    allowed_values,
+    fits,
+    is_number,
+    is_too_large,
+    largest,
+    union_members,
+)
 
 Level: TypeAlias = Literal["node", "graph"]
 
@@ -37,7 +46,7 @@ Encoder: TypeAlias = Annotated[
     Doc("'gcn', 'gin', or your own module: (x, edge_index, edge_weight) -> one row per node"),
 ]
 HiddenDim: TypeAlias = Annotated[int, Range(1), Doc("width of every encoder layer")]
-NumLayers: TypeAlias = Annotated[int, Range(1), Doc("encoder layers")]
+NumLayers: TypeAlias = Annotated[int, Range(1, 10_000), Doc("encoder layers")]
 Epochs: TypeAlias = Annotated[
     int, Range(0), Doc("passes over the training data; 0 keeps the random initial encoder")
 ]
@@ -164,7 +173,9 @@ class Settings:
         return self
 
     def check_together(self, owner: str) -> None:
-        """Raise a `ConfigError` where settings contradict each other; does nothing by default."""
+        """Raise a `ConfigError` where settings contradict each other, or need too much memory."""
+        if isinstance(self.encoder, str):
+            refuse_too_large(self.hidden_dim, self.num_layers, owner=owner)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -269,7 +280,10 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
     for name, hint in field_hints(type(settings)).items():
         value = getattr(settings, name)
         if not fits(value, hint) and not (value is None and name in preset):
-            raise bad_argument(name, owner=owner, allowed=allowed_values(hint), got=value)
+            allowed = allowed_values(hint)
+            if "inf)" in allowed and is_number(value) and math.inf != value and is_too_large(value):
+                allowed += f", and at most {largest(value)}"
+            raise bad_argument(name, owner=owner, allowed=allowed, got=value)
     filled = {k: v for k, v in preset.items() if getattr(settings, k) is None}
     resolved = dataclasses.replace(settings, **{**_plain_numbers(settings), **filled})
     resolved.check_together(owner)
@@ -296,7 +310,7 @@ def _unknown_setting(key: str, known: list[str], where: str) -> ConfigError:
     close = difflib.get_close_matches(key, known, n=1)
     listed = f"Known settings: {', '.join(sorted(known))}."
     hint = f"Did you mean '{close[0]}'?" if close else listed
-    return ConfigError(f"Unknown setting '{key}' in {where}. {hint}")
+    return ConfigError(f"Unknown setting {shown(key)} in {where}. {hint}")
 
 
 def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
@@ -305,7 +319,7 @@ def parse_value(cls: type[Settings], assignment: str) -> tuple[str, Any]:
     key, text = key.strip(), text.strip()
     if not found:
         raise ConfigError(
-            f"A setting is written key=value, for example epochs=50. Got '{assignment}'."
+            f"A setting is written key=value, for example epochs=50. Got {shown(assignment)}."
         )
     hints = field_hints(cls)
     if key not in hints:
@@ -350,10 +364,12 @@ def to_mapping(settings: Settings) -> dict[str, Any]:
 
 
 def _plain_numbers(settings: Settings) -> dict[str, Any]:
-    """Checked numbers of any type, such as NumPy's, converted to int and float for writing."""
+    """Checked numbers of any type, such as NumPy's, as int, float and bool for writing."""
     plain: dict[str, Any] = {}
     for name, hint in field_hints(type(settings)).items():
         value, types = getattr(settings, name), union_members(hint)
         if value is not None and (int in types or float in types):
             plain[name] = int(value) if int in types else float(value)
+        elif bool in types and value is not None:
+            plain[name] = bool(value)
     return plain

@@ -10,14 +10,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 import torch
 from torch import Tensor, nn
 
 from graphlatent.data.batches import Batch
 from graphlatent.data.graph import GraphData
-from graphlatent.errors import OutputError
+from graphlatent.data.memory_limit import require_memory
+from graphlatent.errors import InputError, OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
+from graphlatent.io.parquet import write_parquet
+from graphlatent.io.paths import checked_path
 from graphlatent.methods.base import Method
 
 SUFFIXES = (".parquet", ".npz", ".csv")
@@ -66,10 +68,12 @@ class Embeddings:
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write a `.parquet`, `.npz` (arrays 'ids' and 'embeddings') or `.csv` file, atomically.
 
+        Parquet files have a checksum, which `graphlatent probe` compares.
+
         Raises:
             OutputError: where the suffix is unknown, the file exists, or it cannot be written.
         """
-        path = Path(path)
+        path = checked_path(path, name="path", owner="Embeddings.save")
         check_embedding_path(path, overwrite=overwrite)
         writers = {
             ".parquet": self._write_parquet,
@@ -80,12 +84,12 @@ class Embeddings:
         return path
 
     def _write_parquet(self, path: Path) -> None:
-        pyarrow.parquet.write_table(self.to_arrow(), path)
+        write_parquet(self.to_arrow(), path)
 
     def _write_npz(self, path: Path) -> None:
-        arrays = {"ids": _storable(self.ids), "embeddings": self.values}
+        arrays = {"ids": _fixed_width(_storable(self.ids)), "embeddings": self.values}
         if self.graphs is not None:
-            arrays["graphs"] = _storable(self.graphs)
+            arrays["graphs"] = _fixed_width(_storable(self.graphs))
         with path.open("wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
@@ -94,15 +98,40 @@ class Embeddings:
 
 
 def _storable(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Ids as numbers or text; others, such as tuples or mixed types, by their `repr`."""
+    """Ids as int64, or text as objects; others, such as tuples or mixed types, by their `repr`.
+
+    Raises `OutputError` where different ids have the same `repr`.
+    """
     if ids.dtype != object:
         return ids
-    types = {type(value) for value in ids}
+    values = ids.tolist()
+    types = {type(value) for value in values}
     if types == {str}:
-        return ids.astype(str)
-    if types <= {int, np.int64}:
+        return ids
+    if types <= {int, np.int64} and all(-(2**63) <= value < 2**63 for value in values):
         return ids.astype(np.int64)
-    return np.array([repr(value) for value in ids])
+    texts = [repr(value) for value in values]
+    if len(set(texts)) != len(set(values)):
+        raise OutputError(
+            "Different ids are written as the same text, so a file would mix them up. Rename the"
+            " nodes or graphs to integers or text."
+        )
+    return np.fromiter(texts, dtype=object, count=len(texts))
+
+
+def _fixed_width(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Storable ids as a `.npz` file without pickle holds them."""
+    if ids.dtype != object:
+        return ids
+    num_bytes = 4 * len(ids) * max(map(len, ids), default=0)
+    require_memory(num_bytes, what="An .npz file, in which all ids are as long as the longest,")
+    texts = ids.astype(np.str_)
+    if texts.tolist() != ids.tolist():
+        raise OutputError(
+            "An id ends with a NUL character, which NumPy cuts off. Save the embeddings as"
+            " .parquet."
+        )
+    return texts
 
 
 def check_embedding_path(path: Path, *, overwrite: bool) -> None:
@@ -130,6 +159,32 @@ def graph_embeddings(values: np.ndarray[Any, np.dtype[np.float32]], graph: Graph
 
 def _graph_ids(graph: GraphData) -> np.ndarray[Any, Any]:
     return np.arange(graph.num_graphs) if graph.graph_ids is None else graph.graph_ids
+
+
+def check_finite_rows(embeddings: Embeddings, *, model: nn.Module) -> Embeddings:
+    """The embeddings as they are.
+
+    Raises:
+        InputError: where one holds a value that is NaN or infinite; names the first.
+    """
+    # The extremes are NaN where a value is; no matrix of truth values is made.
+    values = torch.from_numpy(embeddings.values)
+    if not values.numel() or all(bool(torch.isfinite(end)) for end in torch.aminmax(values)):
+        return embeddings
+    broken = np.flatnonzero(~np.isfinite(embeddings.values).all(axis=1))
+    if not all(bool(torch.isfinite(v).all()) for v in model.state_dict().values()):
+        reason = "the model's weights are not finite. Train again with a smaller lr."
+    else:
+        reason = (
+            "its features or edge weights, or those of its neighbours, are too far from those that"
+            " the model was fitted on. Check their units, or fit a new model."
+        )
+    first, kind = int(broken[0]), "node" if embeddings.id_name == "id" else "graph"
+    graph = "" if embeddings.graphs is None else f" of graph {embeddings.graphs[first]!s}"
+    raise InputError(
+        f"{len(broken)} of {len(values)} embeddings are not finite numbers, the first that of"
+        f" {kind} {embeddings.ids[first]!s}{graph}: {reason}"
+    )
 
 
 @torch.no_grad()

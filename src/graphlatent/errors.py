@@ -7,7 +7,10 @@ without a traceback, exit code 2.
 
 from __future__ import annotations
 
-from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphlatent.not_fitted import NotFittedError as NotFittedError
 
 
 class GraphLatentError(Exception):
@@ -42,10 +45,6 @@ class TrainingInterrupted(GraphLatentError):  # noqa: N818 - not an error
     """The user pressed Ctrl-C; the step was finished and the state saved."""
 
 
-class NotFittedError(GraphLatentError, SklearnNotFittedError):  # type: ignore[misc]
-    """An estimator is used before `fit`; also scikit-learn's error of that name."""
-
-
 class MissingDependencyError(GraphLatentError, ImportError):
     """An optional package is needed for what was asked."""
 
@@ -56,7 +55,25 @@ class GraphLatentWarning(UserWarning):
 
 def bad_argument(name: str, *, owner: str, allowed: str, got: object) -> ConfigError:
     """A `ConfigError` worded as scikit-learn words it: the argument, what is allowed, what came."""
-    return ConfigError(f"The '{name}' parameter of {owner} must be {allowed}. Got {got!r} instead.")
+    return ConfigError(
+        f"The '{name}' parameter of {owner} must be {allowed}. Got {shown(got)} instead."
+    )
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it, of whatever size: at most 100 characters."""
+    try:
+        text = repr(value)
+    # An int of more than 4300 digits, or an object whose own __repr__ fails.
+    except Exception:
+        return f"one of type {type(value).__name__} that cannot be printed"
+    return text if len(text) <= 100 else f"{text[:80]}... ({len(text):,} characters)"
+
+
+def shown_path(path: object) -> str:
+    """A path as an error message shows it: where it is long, its beginning."""
+    text = str(path)
+    return text if len(text) <= 200 else f"{text[:60]}... ({len(text):,} characters)"
 
 
 def missing_package(package: str, *, needed_for: str) -> MissingDependencyError:
@@ -76,6 +93,17 @@ def no_effect(name: str, *, owner: str, without: str) -> ConfigError:
 
 def not_fitted(owner: str) -> GraphLatentError:
     """The error of an estimator that is used before `fit`."""
+    from graphlatent.not_fitted import NotFittedError
+
     return NotFittedError(
         f"This {owner} is not fitted yet. Call 'fit' with a graph, or 'load' a saved folder, first."
     )
+
+
+def __getattr__(name: str) -> Any:
+    """`NotFittedError`, which alone needs scikit-learn: importing that takes a second."""
+    if name == "NotFittedError":
+        from graphlatent.not_fitted import NotFittedError
+
+        return NotFittedError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from numbers import Integral
@@ -31,6 +31,7 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.read import read_graphs, refuse_features_as_y
 from graphlatent.embedding import (
     Embeddings,
+    check_finite_rows,
     embedded_rows,
     graph_embeddings,
     node_embeddings,
@@ -38,7 +39,6 @@ from graphlatent.embedding import (
 from graphlatent.errors import (
     ConfigError,
     GraphLatentWarning,
-    InputError,
     RunFolderError,
     bad_argument,
     not_fitted,
@@ -51,9 +51,10 @@ from graphlatent.methods.base import Method
 from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
 from graphlatent.training.encoding import fit_encoding, stored_encoding
-from graphlatent.training.loop import Hooks, Training, seeded
+from graphlatent.training.finite import check_statistics, fit_head
+from graphlatent.training.loop import Hooks, Training, check_hooks, seeded
 from graphlatent.training.progress import training_bar
-from graphlatent.training.resume import begin_or_resume
+from graphlatent.training.resume import begin, begin_or_resume
 from graphlatent.training.setup import set_up
 
 Self = TypeVar("Self", bound="Estimator")
@@ -102,25 +103,31 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             y: ignored; present for scikit-learn pipelines. Features are part of `X`, as in
                 `fit((adjacency, x))`.
             run: a run folder, or its path, for checkpoints and the trained model. An unfinished
-                run of the same settings and input in it is resumed.
+                run of the same settings and input in it is resumed, the model of a complete one
+                is used as it is.
             hooks: callbacks for progress, saving and stopping; `graphlatent train` uses them.
 
         Returns:
             The fitted estimator itself.
         """
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit")
+        run = run if run is None or isinstance(run, RunFolder) else RunFolder(run)
+        check_hooks(hooks, owner=f"{type(self).__name__}.fit")
         graph, settings = self._read_to_fit(X)
-        run = RunFolder(run) if isinstance(run, (str, Path)) else run
-        graph, spec = self._prepare(graph, settings, run=run)
-        training, everything = self._set_up(graph, settings)
-        if run is not None:
-            config = self._config(training.settings)
-            begin_or_resume(run, training, config=config, features=spec, graph=graph)
-        with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
-            training.run(active)
-        self._set_fitted(training.model, training, everything, spec)
-        if run is not None:
-            run.finish(self.model_.state_dict(), self.history_)
+        with nullcontext() if run is None else run.writing():
+            encoded, spec = self._prepare(graph, settings, run=run)
+            training, everything = self._set_up(encoded, settings)
+            complete = run is not None and begin_or_resume(
+                run, training, config=self._config(training.settings), features=spec, graph=graph
+            )
+            with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
+                training.run(active)
+            self._set_fitted(training.model, training, everything, spec, complete=complete)
+            if run is not None and not complete:
+                # A run is complete only once its model embeds what it was trained on.
+                rows = self._embed(everything()).cpu().numpy()
+                check_finite_rows(self._with_ids(rows, graph), model=self.model_)
+                run.finish(self.model_.state_dict(), self.history_)
         return self
 
     def snapshots(self: Self, X: Any, *, epochs: Sequence[int]) -> Iterator[tuple[int, Self]]:
@@ -170,32 +177,19 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         graph = self._read(X, self.settings_)
         graph = self._encoded(graph, self.features_, self.settings_)
         rows = self._embed(self._batch(graph)).cpu().numpy()
-        broken = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-        if len(broken):
-            raise InputError(
-                f"{len(broken)} of {len(rows)} embeddings are not finite numbers, the first that of"
-                f" {self.level} {broken[0]}: its features or edge weights are too far from those"
-                " that the model was fitted on. Check their units, or fit a new model."
-            )
-        return self._with_ids(rows, graph)
+        return check_finite_rows(self._with_ids(rows, graph), model=self.model_)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted estimator into a folder (TOML, JSON and safetensors; never pickle)."""
         self._check_fitted()
-        path = Path(folder)
-        refuse_existing(path, overwrite=overwrite)
-        run = RunFolder(path)
+        run = RunFolder(folder)
+        refuse_existing(run.path, overwrite=overwrite)
         device = next(self.model_.parameters()).device
-        about = versions(self.settings_, device=device, fingerprint="")
-        coordinates = self.features_.coordinates
-        run.begin(
-            self._config(self.settings_),
-            features=self.features_.to_dict(),
-            about=about,
-            coordinates=None if coordinates is None else coordinates.to_tensors(),
-        )
-        run.finish(self.model_.state_dict(), self.history_)
-        return path
+        about = versions(self.settings_, device=device, fingerprints={})
+        with run.writing():
+            begin(run, config=self._config(self.settings_), features=self.features_, about=about)
+            run.finish(self.model_.state_dict(), self.history_)
+        return run.path
 
     @classmethod
     def load(
@@ -310,13 +304,19 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         training: Training,
         everything: Callable[[], Batch],
         spec: FeatureSpec,
+        *,
+        complete: bool = False,
     ) -> None:
-        """Set the learnt attributes; batch-norm statistics and the head see all training data."""
-        if has_statistics(model) or hasattr(model, "head"):
+        """Set the learnt attributes; batch-norm statistics and the head see all training data.
+
+        The weights of a complete run contain them.
+        """
+        if not complete and (has_statistics(model) or hasattr(model, "head")):
             batch = everything()
             if has_statistics(model):
                 measure_statistics(model, lambda: training.method.measure(model, batch))
-            training.method.fit_head(model.eval(), batch)
+                check_statistics(model, training.settings)
+            fit_head(training.method, model, batch)
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)
@@ -324,7 +324,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         self.embedding_dim_, self.peak_memory_ = self._width(), training.memory.peak
 
     def _checked_epochs(self, epochs: Sequence[int], last: int) -> list[int]:
-        listed: list[Any] = list(epochs)
+        listed: list[Any] = list(epochs) if isinstance(epochs, Iterable) else []
         integers = all(isinstance(e, Integral) and not isinstance(e, bool) for e in listed)
         ascending = integers and len(listed) > 0 and listed == sorted(set(listed))
         if not ascending or listed[0] < 0 or listed[-1] > last:

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+import numpy as np
 from torch import nn
+
+# Larger ones overflow in torch, or in float32 where they are squared.
+LARGEST_INT = 2**31 - 1
+LARGEST_FLOAT = 1e18
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class Range:
 
     def __contains__(self, value: float) -> bool:
         above = value > self.low if self.open_low else value >= self.low
-        return above and value <= self.high and math.isfinite(value)
+        return above and value <= self.high and not is_too_large(value)
 
     def __str__(self) -> str:
         right = "inf)" if math.isinf(self.high) else f"{self.high:g}]"
@@ -34,6 +39,21 @@ class Doc:
     """The description of a setting, in one line."""
 
     text: str
+
+
+def is_too_large(value: Any) -> bool:
+    """Whether a number is larger than any setting may be."""
+    return bool(value > (LARGEST_INT if isinstance(value, numbers.Integral) else LARGEST_FLOAT))
+
+
+def largest(value: Any) -> str:
+    """The largest allowed number of the kind of `value`, in words."""
+    return f"{LARGEST_INT:,}" if isinstance(value, numbers.Integral) else f"{LARGEST_FLOAT:g}"
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number, True and False excluded."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def union_members(hint: Any) -> tuple[Any, ...]:
@@ -54,7 +74,7 @@ def fits(value: Any, hint: Any) -> bool:
             number = isinstance(value, abstract) and not isinstance(value, bool)
             if number and all(value in limit for limit in limits):
                 return True
-        elif isinstance(value, member):
+        elif isinstance(value, (bool, np.bool_) if member is bool else member):
             return True
     return False
 

@@ -59,6 +59,7 @@ def with_settings(monkeypatch):
     """A function: LaGraph's settings classes of the levels are others from now on."""
 
     def change(**classes: type[Any]) -> None:
+        registry.method_names("node")
         known = dict(registry._ESTIMATORS)
         for level, settings in classes.items():
             values = {"settings_class": settings}

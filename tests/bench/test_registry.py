@@ -88,6 +88,8 @@ def degree_row():
 @pytest.fixture
 def shrink(monkeypatch):
     """The method, registered while the test runs."""
+    # So that all methods are in the copy.
+    registry.method_names("node")
     monkeypatch.setattr(registry, "_ESTIMATORS", dict(registry._ESTIMATORS))
 
     @registry.register

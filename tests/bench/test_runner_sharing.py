@@ -98,7 +98,7 @@ class TestProcesses:
     def threads(self, monkeypatch):
         """Threads stand for processes, which take seconds to start."""
         monkeypatch.setattr(
-            runner, "ProcessPoolExecutor", lambda jobs, mp_context: ThreadPoolExecutor(jobs)
+            runner, "ProcessPoolExecutor", lambda jobs, **_: ThreadPoolExecutor(jobs)
         )
         monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
 

@@ -20,7 +20,6 @@ from graphlatent.bench.ledger import read_ledger
 from graphlatent.bench.loading import recipes_of
 from graphlatent.bench.rows import row_names
 from graphlatent.bench.runner import Event
-from graphlatent.cli import bench_run
 from graphlatent.cli.bench_run import MOST_SEEDS, parsed_seeds
 from graphlatent.errors import ConfigError
 from standins import write_mutag
@@ -45,7 +44,7 @@ def handed(monkeypatch) -> list[dict]:
         calls.append({"names": [recipe.name for recipe in recipes], **options})
         return [Event("a/b", "raw", 0, "skipped")]
 
-    monkeypatch.setattr(bench_run, "run_cells", fake)
+    monkeypatch.setattr(runner, "run_cells", fake)
     return calls
 
 
@@ -82,7 +81,7 @@ class TestRecipes:
         Path("deep.toml").write_text(OWN + text)
         assert (
             refused("deep.toml")
-            == "deep.toml is nested too deeply to be a recipe. Write its tables and lists without"
+            == "deep.toml is nested too deeply. Write its tables and lists without"
             " nesting."
         )
 
@@ -143,7 +142,8 @@ class TestSeeds:
             "The '--seeds' parameter of bench run must be how many, such as 5, or which, such as"
             " 0-4 or 0,2,7. Got "
         )
-        assert refused("table1/MUTAG", "--seeds", text) == f"{message}{text!r} instead."
+        shown = f"'{text[:79]}... ({len(text) + 2:,} characters)"
+        assert refused("table1/MUTAG", "--seeds", text) == f"{message}{shown} instead."
 
     @pytest.mark.parametrize("text", ["1000", "0-999", "0-600,400-999", "7000-7999"])
     def test_just_enough(self, text):
@@ -167,7 +167,7 @@ class TestPlaces:
     def test_no_folder_of_data(self, jobs, monkeypatch):
         """Threads stand for processes, which take seconds to start."""
         monkeypatch.setattr(
-            runner, "ProcessPoolExecutor", lambda jobs, mp_context: ThreadPoolExecutor(jobs)
+            runner, "ProcessPoolExecutor", lambda jobs, **_: ThreadPoolExecutor(jobs)
         )
         assert (
             refused(
@@ -303,7 +303,7 @@ class TestRun:
                 on_event(event)
             return events
 
-        monkeypatch.setattr(bench_run, "run_cells", fake)
+        monkeypatch.setattr(runner, "run_cells", fake)
         (elsewhere / "wide.toml").write_text('extends = "table1/MUTAG"\ntable = "own"\n')
         command = [
             "bench",

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from commands import fails, run
+from graphlatent import config, setting_types
 from training_commands import FAST, train
 
 
@@ -103,7 +104,28 @@ def test_a_named_graph_column_must_be_there(tables):
     assert "there is no column 'grp'" in text and "source, target, weight" in text
 
 
-def test_out_of_memory(tables):
+def test_settings_that_fit_no_machine(tables):
+    options = ["--out", tables / "run", "--set", "device=cpu", "--set"]
+    for text, message in {
+        "hidden_dim=2000000000": (
+            "hidden_dim=2,000,000,000 and num_layers=2 of NodeLaGraph need 14,901,161,201 GiB for"
+        ),
+        "num_layers=10000000": "must be an int in the range [1, 10000]. Got 10000000 instead.",
+        f"epochs={10**30}": (
+            f"must be an int in the range [0, inf), and at most 2,147,483,647. Got {10**30} in"
+        ),
+        f"epochs={'9' * 4301}": "... (4,303 characters) instead.",
+        "lr=1e20": "must be a float in the range (0, inf), and at most 1e+18. Got 1e+20 instead.",
+        "hidden_dim=1e400": "must be an int in the range [1, inf). Got '1e400' instead.",
+        "lr=1e400": "must be a float in the range (0, inf). Got inf instead.",
+    }.items():
+        assert message in fails("train", tables / "edges.csv", *options, text)
+    assert not (tables / "run").exists()
+
+
+def test_out_of_memory(tables, monkeypatch):
+    monkeypatch.setattr(config, "refuse_too_large", lambda *_, owner: None)
+    monkeypatch.setattr(setting_types, "LARGEST_INT", 10**12)
     arguments = [
         "train",
         tables / "edges.csv",

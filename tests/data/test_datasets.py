@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 
-from graphlatent.data import datasets as datasets_module
 from graphlatent.data.datasets import DATASETS, dataset_info, find_dataset, is_present, load_dataset
 from graphlatent.data.datasets import data_root as default_root
-from graphlatent.errors import InputError, MissingDependencyError
+from graphlatent.errors import InputError
 from graphlatent.ops.sparse import SparseMatrix, to_dense
+from raw_sets import write_parts, write_ppi, write_saint, write_tu
 
 REAL = ["NCI1", "PROTEINS", "MUTAG", "IMDB-B", "Computers", "Photo", "CS", "Physics"]
 MULTI_5K = pytest.param("RDT-M5K", marks=pytest.mark.slow)  # 64 MB of text
@@ -134,28 +132,6 @@ def test_equal_to_what_pyg_reads(data_root, tmp_path, name):
         assert ours.x is None or torch.equal(ours.x[start:stop], data.x)
 
 
-def write_ppi(root):
-    raw = root / "PPI" / "raw"
-    raw.mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    for part, sizes in (("train", [3, 4]), ("valid", [3]), ("test", [5])):
-        starts = np.cumsum([0, *sizes])
-        links = [
-            {"source": int(s) + i, "target": int(s) + i + 1}
-            for s, n in zip(starts, sizes, strict=False)
-            for i in range(n - 1)
-        ]
-        links += [{"source": 0, "target": 0}]  # a self-loop, which goes
-        nodes = [{"id": i} for i in range(int(starts[-1]))]
-        (raw / f"{part}_graph.json").write_text(
-            json.dumps({"directed": False, "graph": {}, "nodes": nodes, "links": links})
-        )
-        np.save(raw / f"{part}_feats.npy", rng.normal(size=(starts[-1], 50)))
-        np.save(raw / f"{part}_labels.npy", rng.integers(0, 2, size=(starts[-1], 121)))
-        np.save(raw / f"{part}_graph_id.npy", np.repeat(np.arange(len(sizes)) + 7, sizes))
-    return raw
-
-
 def test_ppi_layout(tmp_path):
     raw = write_ppi(tmp_path)
     data = load_dataset("PPI", root=tmp_path)
@@ -173,21 +149,7 @@ def test_ppi_layout(tmp_path):
 
 @pytest.mark.parametrize(("name", "folder"), [("Flickr", "Flickr"), ("Reddit", "Reddit2")])
 def test_saint_layout(tmp_path, name, folder):
-    raw = tmp_path / folder / "raw"
-    raw.mkdir(parents=True)
-    adjacency = sp.csr_matrix(
-        np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]], dtype=np.float64)
-    )
-    np.savez(
-        raw / "adj_full.npz",
-        data=adjacency.data,
-        indices=adjacency.indices,
-        indptr=adjacency.indptr,
-        shape=adjacency.shape,
-    )
-    np.save(raw / "feats.npy", np.arange(8.0).reshape(4, 2))
-    (raw / "class_map.json").write_text(json.dumps({"0": 2, "1": 0, "2": 1, "3": 2}))
-    (raw / "role.json").write_text(json.dumps({"tr": [0, 2], "va": [1], "te": [3]}))
+    write_saint(tmp_path, folder)
     data = load_dataset(name, root=tmp_path)
     assert data.info.name == name
     assert data.graph.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
@@ -202,20 +164,8 @@ def test_saint_layout(tmp_path, name, folder):
 class TestParts:
     """One .npz with its parts: PPI-small."""
 
-    def write(self, root: Path, **changes: object) -> Path:
-        path = root / "PPI-small" / "raw" / "ppi_small.npz"
-        path.parent.mkdir(parents=True)
-        arrays = {
-            "edges": np.array([[0, 2, 1], [1, 2, 0]], dtype=np.int32),
-            "split": np.array([0, 0, 2, 1], dtype=np.int8),
-            "x": np.eye(4, 3, dtype=np.uint8),
-            "y": np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=np.uint8),
-        }
-        np.savez(path, **{k: v for k, v in {**arrays, **changes}.items() if v is not None})
-        return path
-
     def test_layout(self, tmp_path):
-        self.write(tmp_path)
+        write_parts(tmp_path)
         data = load_dataset("PPI-small", root=tmp_path)
         assert is_present(data.info, tmp_path)
         # Each edge once, in both directions, without the self-loop
@@ -239,7 +189,7 @@ class TestParts:
 
     @pytest.mark.parametrize("change", [{"split": None}, {"x": np.array([{}], dtype=object)}])
     def test_damaged(self, tmp_path, change):
-        path = self.write(tmp_path, **change)
+        path = write_parts(tmp_path, **change)
         with pytest.raises(InputError, match=r"ppi_small.npz cannot be read as the data set PPI-s"):
             load_dataset("PPI-small", root=tmp_path)
         path.write_bytes(b"PK damaged")
@@ -248,134 +198,11 @@ class TestParts:
 
 
 def test_tu_layout_gives_classes_from_zero(tmp_path):
-    raw = tmp_path / "REDDIT-MULTI-5K" / "raw"
-    raw.mkdir(parents=True)
-    for kind, text in {
-        "A": "1, 2\n2, 1\n2, 2\n",
-        "graph_indicator": "1\n1\n2\n3\n",
-        "graph_labels": "5\n1\n5\n",
-    }.items():
-        (raw / f"REDDIT-MULTI-5K_{kind}.txt").write_text(text)
+    write_tu(tmp_path, "REDDIT-MULTI-5K")
     data = load_dataset("RDT-M5K", root=tmp_path)
     assert data.graph.y.tolist() == [1, 0, 1]
     assert data.graph.edge_index.tolist() == [[0, 1], [1, 0]]
     assert data.train_mask is None
-
-
-class Offline:
-    """Stands for `torch_geometric.datasets` without a network."""
-
-    class Amazon:
-        url = "http://localhost/"
-
-    def TUDataset(self, root, name):  # noqa: N802
-        Path(root, name, "raw").mkdir(parents=True, exist_ok=True)  # as PyG does before it tries
-        raise OSError("no network")
-
-    def PPI(self, root, part):  # noqa: N802
-        raise RuntimeError("bad archive")
-
-    Flickr = property(lambda self: lambda root: 1 / 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "folder", "message"),
-    [
-        (
-            "NCI1",
-            "NCI1",
-            (
-                r"NCI1 is not \(or not whole\) under .*: OSError: no network. Put its files"
-                r" \(NCI1_A.txt, NCI1_graph"
-            ),
-        ),
-        (
-            "PPI",
-            "PPI",
-            (
-                r"RuntimeError: bad archive. Put its files \(train_graph.json, train_feats.npy,"
-                r" .*\) into"
-            ),
-        ),
-        (
-            "Flickr",
-            "Flickr",
-            (
-                r"ZeroDivisionError: division by zero. Put its files \(adj_full.npz, feats.npy,"
-                r" class_map.json, role.json\)"
-            ),
-        ),
-        ("CS", "CS", r"OSError: no network. Put its files \(ms_academic_cs.npz\) into"),
-    ],
-)
-def test_what_cannot_be_downloaded(tmp_path, monkeypatch, name, folder, message):
-    import torch_geometric
-
-    def refuse(url, place):
-        assert url == "http://localhost/ms_academic_cs.npz"
-        raise OSError("no network")
-
-    monkeypatch.setattr(torch_geometric, "datasets", Offline())
-    monkeypatch.setattr(datasets_module, "_download", refuse)
-    for _ in range(2):  # what the first try left behind does not pass for data
-        with pytest.raises(InputError, match=message) as caught:
-            load_dataset(name, root=tmp_path)
-        assert (
-            f"into {tmp_path / folder / 'raw'}, or name another root, for example by the"
-            " environment variable" in str(caught.value)
-        )
-
-
-def test_what_is_downloaded_is_read(tmp_path, monkeypatch):
-    def bring(url, place):
-        place.mkdir(parents=True)
-        csr = sp.csr_matrix(np.array([[0, 1], [0, 1]]))
-        features = sp.csr_matrix(np.array([[3.0, 0, 0, 0, 0], [0, 0, 0, 0, 0]]))
-        np.savez(
-            place / Path(url).name,
-            adj_data=csr.data,
-            adj_indices=csr.indices,
-            adj_indptr=csr.indptr,
-            adj_shape=csr.shape,
-            attr_data=features.data,
-            attr_indices=features.indices,
-            attr_indptr=features.indptr,
-            attr_shape=features.shape,
-            labels=np.array([0, 1]),
-        )
-
-    monkeypatch.setattr(datasets_module, "_download", bring)
-    graph = load_dataset("Physics", root=tmp_path).graph
-    assert graph.edge_index.tolist() == [[0, 1], [1, 0]]  # both directions, without the self-loop
-    assert to_dense(graph.x)[0, 0] == 3
-
-
-def test_npz_files_are_fetched_from_where_pyg_fetches_them(tmp_path, monkeypatch):
-    import torch_geometric.data
-    from torch_geometric.datasets import Coauthor
-
-    asked = []
-    monkeypatch.setattr(
-        torch_geometric.data, "download_url", lambda url, folder: asked.append((url, folder))
-    )
-    with pytest.raises(InputError, match=r"There is no file .*ms_academic_cs.npz"):
-        load_dataset("CS", root=tmp_path)
-    assert asked == [(f"{Coauthor.url}ms_academic_cs.npz", str(tmp_path / "CS" / "raw"))]
-
-
-def test_a_missing_package_is_named(tmp_path, monkeypatch):
-    import torch_geometric
-
-    class NoNetworkx(Offline):
-        def PPI(self, root, part):  # noqa: N802
-            raise ModuleNotFoundError("No module named 'networkx'", name="networkx")
-
-    monkeypatch.setattr(torch_geometric, "datasets", NoNetworkx())
-    with pytest.raises(
-        MissingDependencyError,
-        match=r"Loading the data set PPI needs the package 'networkx'. Install it with",
-    ):
-        load_dataset("PPI", root=tmp_path)
 
 
 def test_damaged_raw_files_are_named(tmp_path):

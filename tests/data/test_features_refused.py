@@ -118,8 +118,8 @@ def test_a_column_that_changed_its_type():
     with pytest.raises(
         InputError,
         match=(
-            r"Column 'c' held numbers when the model was fitted, and now holds text such as 'a'."
-            r" Give it"
+            r"Column 'c' held numbers when the model was fitted, and now holds text such as 'a'"
+            r" in row 0 \(from 0\). Give it"
         ),
     ):
         encode_features(numeric, with_columns(c=["a", "b"]))

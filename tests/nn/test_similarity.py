@@ -98,8 +98,8 @@ def test_neighbours_that_are_not_alike():
     assert cases[3] == NeighbourSimilarity(0.0, 0.0, 0.0, 0.0)
 
 
-def test_two_deviations_are_significant():
-    found = [NeighbourSimilarity(d / 10, 0.0, d, 2.0) for d in (-2.1, -1.9, 1.9, 2.1)]
+def test_two_deviations_are_significant_and_three_unlike():
+    found = [NeighbourSimilarity(d / 10, 0.0, d, 2.0) for d in (-3.1, -2.9, 1.9, 2.1)]
     assert [f.unlike for f in found] == [True, False, False, False]
     assert [f.significant for f in found] == [False, False, False, True]
 

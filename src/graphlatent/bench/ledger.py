@@ -117,6 +117,8 @@ def read_record(line: str, *, path: Path, number: int) -> Record:
             dict(values[key]) for key in ("about", "training", "definition")
         )
         record = Record(cell, row, values["seed"], results, about, training, definition)
+        # Raises where the definition is none.
+        _ = record.fingerprint
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
         raise InputError(
@@ -203,6 +205,8 @@ def records_of(records: Sequence[Record], *, cell: str, row: str, result: str) -
 
 def _lines(path: Path) -> list[str]:
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise OSError(None, "it is a pipe or a device")
         return read_lines(path)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(

@@ -9,9 +9,7 @@ before earlier ones: the recipe that is extended, all, column, line, cell.
 from __future__ import annotations
 
 import difflib
-import importlib
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
@@ -22,11 +20,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from graphlatent.bench.methods import LAGRAPH
 from graphlatent.bench.recipe import CHOICES, called
 from graphlatent.errors import ConfigError, bad_argument
+from graphlatent.io.config_file import read_toml
 from graphlatent.methods.registry import estimator_class
 
 # Python 3.10 has `Traversable` elsewhere.
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+    pass
 
 Values: TypeAlias = dict[str, Any]
 _SIBLING = re.compile(r"[\w-][\w.-]*\.toml")
@@ -61,7 +60,7 @@ class TableFile:
 def table_files() -> tuple[TableFile, ...]:
     """Every packaged table, in the order of their positions."""
     found = [
-        read_table(_parsed(item), folder=item.name.removesuffix(".toml"))
+        read_table(read_toml(item), folder=item.name.removesuffix(".toml"))
         for item in files("graphlatent.bench").joinpath("recipes").iterdir()
         if item.name.endswith(".toml")
     ]
@@ -147,7 +146,7 @@ def file_values(
         ConfigError: where a file is missing, is not TOML or has an unknown key at the top, or files
             extend each other in a circle.
     """
-    values = _parsed(path)
+    values = read_toml(path)
     known = tuple(known)
     check_keys(values, known=("extends", *known), where=called(name))
     if "extends" not in values:
@@ -251,14 +250,3 @@ def _unknown(name: object, known: Iterable[str]) -> ConfigError:
         f"There is no recipe {name!r}. {hint} A recipe of your own is a file, such as own.toml (in"
         " Python: read_recipe)."
     )
-
-
-def _parsed(file: Traversable) -> Values:
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    try:
-        values: Values = toml.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"Cannot read {file}: {error.strerror}.") from error
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} is not valid TOML: {error}.") from error
-    return values

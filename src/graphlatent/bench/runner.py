@@ -26,6 +26,7 @@ from graphlatent.bench.ledger import Record, append_record, read_ledger
 from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.rows import Row, all_rows, row_names, seed_0_stands_for_all
 from graphlatent.bench.surroundings import surroundings
+from graphlatent.bench.worker_signals import blocked_interrupts, end_on_interrupt
 from graphlatent.data.datasets import data_root
 from graphlatent.errors import bad_argument
 from graphlatent.ops.devices import pick_device
@@ -154,7 +155,9 @@ def _side_by_side(tasks: Sequence[_Task], jobs: int) -> Iterator[Event]:
     """
     broken = []
     with _pool(jobs) as pool:
-        waiting = {pool.submit(_run_all, task): task for task in tasks}
+        # Processes start when tasks are submitted.
+        with blocked_interrupts():
+            waiting = {pool.submit(_run_all, task): task for task in tasks}
         for future in as_completed(waiting):
             if isinstance(future.exception(), BrokenProcessPool):
                 broken.append(waiting[future])
@@ -162,11 +165,15 @@ def _side_by_side(tasks: Sequence[_Task], jobs: int) -> Iterator[Event]:
                 yield from _events(future, waiting[future])
     for task in broken:
         with _pool(1) as alone:
-            yield from _events(alone.submit(_run_all, task), task)
+            with blocked_interrupts():
+                future = alone.submit(_run_all, task)
+            yield from _events(future, task)
 
 
 def _pool(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
+    return ProcessPoolExecutor(
+        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=end_on_interrupt
+    )
 
 
 def _events(future: Future[list[Event]], task: _Task) -> list[Event]:

@@ -138,10 +138,12 @@ def absent_sets(root: Path) -> frozenset[str]:
     if not path.exists():
         return frozenset()
     try:
+        if not (path.is_file() or path.is_dir()):
+            raise OSError("It is a pipe or a device.")
         return frozenset(
             dataset_info(name).name for name in dict(json.loads(path.read_text(encoding="utf-8")))
         )
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
             f"{path} must be a JSON object that gives a reason for each data set that is not"
             f" available. {error}"

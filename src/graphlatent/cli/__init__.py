@@ -1,24 +1,42 @@
 """The command line interface `graphlatent`.
 
-Its commands are demo, train, embed, probe, links, info, settings, data and bench.
+Its commands are demo, train, embed, probe, links, info, settings, data and bench. Importing this
+package imports no command, and importing a command no torch: `--help` answers at once.
 """
 
 from __future__ import annotations
 
-import io
+import signal
 import sys
+
+from graphlatent.cli.interrupts import INTERRUPTED, on_interrupt
+from graphlatent.cli.streams import (
+    OutputClosedError,
+    discard_output,
+    finish_output,
+    prepare_streams,
+    report,
+)
 
 
 def main() -> None:
     """Run the command line; the entry point of the `graphlatent` command."""
-    for stream in (sys.stdout, sys.stderr):
-        # A character that the terminal cannot encode is shown as a question mark.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    signal.signal(signal.SIGINT, on_interrupt)
+    prepare_streams()
     try:
-        # Imported here, so that Ctrl-C during the import ends quietly.
-        from graphlatent.cli.app import app
+        from graphlatent.cli.app import run_app
 
-        app()
+        code = run_app()
+        finish_output()
     except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        report("Interrupted.")
+        code = INTERRUPTED
+    except OutputClosedError as error:
+        discard_output()
+        code = 1
+        if str(error):
+            report(f"error: {error}")
+            code = 2
+    # Nothing is left to be interrupted.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)

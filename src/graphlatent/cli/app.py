@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +15,11 @@ from graphlatent.cli.info import info, list_data, settings
 from graphlatent.cli.links import links
 from graphlatent.cli.options import with_option_groups
 from graphlatent.cli.probe import probe
+from graphlatent.cli.streams import closed_output, is_of_a_stream, report
 from graphlatent.cli.train import train
+
+# The base of click's errors, which are in click or in typer, depending on the version of typer.
+_ClickError: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="graphlatent",
@@ -52,3 +56,30 @@ def _root(
     ] = False,
 ) -> None:
     """Embeddings of nodes and graphs without labels, by latent graph prediction (LaGraph)."""
+
+
+def run_app() -> int:
+    """Run the command that the process was started with. Returns its exit code.
+
+    A mistake in the arguments is one line, as every other mistake is.
+
+    Raises:
+        OutputClosedError: where standard output cannot be written.
+    """
+    try:
+        # None, or the code of a typer.Exit.
+        return int(app(standalone_mode=False) or 0)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except _ClickError as error:
+        message = " ".join(error.format_message().split())
+        # Without one, the help was shown instead.
+        if message:
+            path = "graphlatent" if error.ctx is None else error.ctx.command_path
+            end = "" if message.endswith((".", "?", "!")) else "."
+            report(f"error: {message}{end} See '{path} --help'.")
+        return 2
+    except OSError as error:
+        if not is_of_a_stream(error):
+            raise
+        raise closed_output(error) from error

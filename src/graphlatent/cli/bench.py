@@ -6,23 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from graphlatent.bench.cells import counts, interval, points
-from graphlatent.bench.differences import Comparison, compare, parse_cell_rows
-from graphlatent.bench.formats import FORMATS, rows
-from graphlatent.bench.ledger import Record, compact, read_ledger
-from graphlatent.bench.loading import all_recipes, find_table, recipes_of
-from graphlatent.bench.pages import fill_pages, table_maker
-from graphlatent.bench.progress import SEEDS, cell_progress, unavailable_sets
-from graphlatent.bench.stale import is_stale
-from graphlatent.bench.tables import make_table
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
-from graphlatent.data.datasets import data_root
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.io.atomic import refuse_unwritable, write_text
+
+if TYPE_CHECKING:
+    from graphlatent.bench.differences import Comparison
+    from graphlatent.bench.ledger import Record
 
 DEFAULT_RESULTS = Path("results")
 
@@ -46,6 +40,10 @@ def list_cells(
 ) -> None:
     """List the cells of tables: published number, whether the data is there, what is measured."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.bench.loading import all_recipes, find_table, recipes_of
+        from graphlatent.bench.progress import SEEDS, cell_progress
+        from graphlatent.data.datasets import data_root
+
         if table is not None:
             find_table(table, argument="--table", owner="bench list")
         recipes = all_recipes() if table is None else recipes_of(table)
@@ -94,6 +92,11 @@ def show_table(
     It also shows how the numbers were selected, and differences between rows.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.bench.formats import FORMATS, rows
+        from graphlatent.bench.progress import unavailable_sets
+        from graphlatent.bench.tables import make_table
+        from graphlatent.data.datasets import data_root
+
         write = FORMATS[_format(form, out)]
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
@@ -138,6 +141,8 @@ def compare_rows(
     Results are paired by seed and split.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.bench.differences import compare, parse_cell_rows
+
         first, second = parse_cell_rows(tokens)
         records = _records(output, results, cells=[first.cell, second.cell])
         found = compare(records, first=first, second=second, result=result)
@@ -169,6 +174,8 @@ def fill(
 ) -> None:
     """Update the tables of Markdown pages from the records."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.bench.pages import fill_pages, table_maker
+
         root = _folder(results or DEFAULT_RESULTS)
         # All of them are made before any is written.
         texts = fill_pages(pages, {"table": table_maker(root)})
@@ -202,6 +209,9 @@ def compact_records(
     With --stale also those that were measured with other settings than their recipes have today.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.bench.ledger import compact
+        from graphlatent.bench.stale import is_stale
+
         root = _folder(results or DEFAULT_RESULTS)
         dropped = compact(root, keep=lambda record: not (stale and is_stale(record)))
         what = "replaced or stale" if stale else "replaced"
@@ -222,6 +232,8 @@ def _folder(path: Path) -> Path:
 def _records(
     output: Output, results: Path | None, *, cells: Sequence[str] | None = None
 ) -> list[Record]:
+    from graphlatent.bench.ledger import read_ledger
+
     if results is None and not DEFAULT_RESULTS.exists():
         output.note(
             f"there is no folder '{DEFAULT_RESULTS}' here, so nothing is measured; --results names"
@@ -232,6 +244,8 @@ def _records(
 
 
 def _format(form: str | None, out: Path | None) -> str:
+    from graphlatent.bench.formats import FORMATS
+
     if form is None:
         return out.suffix[1:] if out is not None and out.suffix[1:] in FORMATS else "md"
     if form not in FORMATS:
@@ -242,6 +256,8 @@ def _format(form: str | None, out: Path | None) -> str:
 
 
 def _report(output: Output, found: Comparison) -> None:
+    from graphlatent.bench.cells import counts, interval, points
+
     ones, others = found.first_means, found.second_means
     lines = [
         [str(seed), f"{100 * one:.2f}", f"{100 * other:.2f}", f"{100 * (one - other):+.2f}"]

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphlatent.bench.loading import find_table, load_recipe, read_recipe, recipes_of
-from graphlatent.bench.recipe import Recipe
-from graphlatent.bench.rows import row_names
-from graphlatent.bench.runner import Event, run_cells
 from graphlatent.cli.output import Debug, Json, Output, Quiet, command_output
 from graphlatent.errors import ConfigError, InputError, bad_argument
-from graphlatent.ops.devices import pick_device
+from graphlatent.io.atomic import refuse_unwritable_folder
+
+if TYPE_CHECKING:
+    from graphlatent.bench.recipe import Recipe
+    from graphlatent.bench.runner import Event
 
 MOST_SEEDS = 1_000
 STATES = {"done": "done", "skipped": "skipped", "missing": "without data", "failed": "failed"}
@@ -53,7 +53,10 @@ def run_rows(
         str | None, typer.Option("--probe-device", help="Where to probe (default: as --device).")
     ] = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", min=1, help="Processes; each gets its share of the cores.")
+        int,
+        typer.Option(
+            "--jobs", min=1, max=1024, help="Processes; each gets its share of the cores."
+        ),
     ] = 1,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -65,6 +68,9 @@ def run_rows(
     command.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.bench.runner import run_cells
+        from graphlatent.ops.devices import pick_device
+
         recipes, which = _recipes(cells or [], tables or []), parsed_seeds(seeds)
         chosen = None if rows is None else _rows(rows, recipes)
         number, total = (
@@ -153,6 +159,8 @@ def _rows(text: str, recipes: Sequence[Recipe]) -> list[str]:
 
     Raises `ConfigError` where it names none, or one that no cell has.
     """
+    from graphlatent.bench.rows import row_names
+
     chosen = [row.strip() for row in text.split(",") if row.strip()]
     known = [row for row in row_names() if any(row in recipe.rows for recipe in recipes)]
     if not chosen:
@@ -180,6 +188,7 @@ def _refuse_file(results: Path) -> None:
             f"--results must be a folder of records, and {there} is a file. Name another folder; it"
             " is made where it is not."
         )
+    refuse_unwritable_folder(results)
 
 
 def _check_data(event: Event, data: Path | None) -> None:
@@ -196,6 +205,8 @@ def _check_data(event: Event, data: Path | None) -> None:
 
 def _recipes(cells: Sequence[str], tables: Sequence[str]) -> list[Recipe]:
     """The recipes of cells and tables, each once."""
+    from graphlatent.bench.loading import find_table, load_recipe, recipes_of
+
     for table in tables:
         find_table(table, argument="--table", owner="bench run")
     own: dict[str, str] = {}
@@ -220,6 +231,8 @@ def _recipes(cells: Sequence[str], tables: Sequence[str]) -> list[Recipe]:
 
 
 def _own_recipe(path: str) -> Recipe:
+    from graphlatent.bench.loading import read_recipe
+
     try:
         return read_recipe(path)
     except RecursionError as error:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
-from graphlatent.io.atomic import refuse_existing, write_json
-from graphlatent.report.demo import DemoResult, run_demo
+from graphlatent.io.atomic import refuse_existing, refuse_unwritable_folder, write_json
+
+if TYPE_CHECKING:
+    from graphlatent.report.demo import DemoResult
 
 
 def demo(
@@ -18,7 +20,10 @@ def demo(
         Path, typer.Option("--out", help="Folder for runs, embeddings, scores and pictures.")
     ] = Path("demo"),
     seed: Annotated[
-        int, typer.Option("--seed", help="Seed of the synthetic graphs and of training.", min=0)
+        int,
+        typer.Option(
+            "--seed", help="Seed of the synthetic graphs and of training.", min=0, max=2**31 - 1
+        ),
     ] = 0,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
@@ -31,6 +36,9 @@ def demo(
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         refuse_existing(out, overwrite=overwrite)
+        refuse_unwritable_folder(out)
+        from graphlatent.report.demo import run_demo
+
         began = time.monotonic()
         found = run_demo(out, seed=seed, progress=not quiet and not as_json, note=output.note)
         result = {**found.to_dict(), "seconds": round(time.monotonic() - began, 1)}

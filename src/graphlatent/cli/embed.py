@@ -10,10 +10,6 @@ import typer
 
 from graphlatent.cli.options import GraphInput, InputOptions
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
-from graphlatent.data.readers.options import options_of_run
-from graphlatent.embedding import check_embedding_path
-from graphlatent.io.runfolder import RunFolder
-from graphlatent.methods.registry import load_estimator
 
 
 def embed(
@@ -31,6 +27,11 @@ def embed(
     Column names default to those used in training.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.data.readers.options import options_of_run
+        from graphlatent.embedding import check_embedding_path
+        from graphlatent.io.runfolder import RunFolder
+        from graphlatent.methods.registry import load_estimator
+
         check_embedding_path(out, overwrite=overwrite)
         estimator = load_estimator(run_path)
         before = options_of_run(RunFolder(run_path))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from graphlatent.cli.models import estimator_for
 from graphlatent.cli.options import InputOptions
 from graphlatent.cli.output import Debug, Json, Output, Quiet, command_output
-from graphlatent.config import describe
-from graphlatent.data.datasets import DATASETS, data_root, is_present
-from graphlatent.data.describe import describe_graph, find_problems
 from graphlatent.io.config_file import DEFAULT_METHOD
-from graphlatent.io.runfolder import RunFolder
+
+if TYPE_CHECKING:
+    from graphlatent.io.runfolder import RunFolder
 
 
 def info(
@@ -28,8 +27,12 @@ def info(
 ) -> None:
     """Say what is in a run folder or an input: sizes, degrees, features, problems found."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
-        run = RunFolder(source)
-        if run.started:
+        from graphlatent.data.describe import describe_graph, find_problems
+        from graphlatent.io.regular_files import is_folder
+        from graphlatent.io.runfolder import RunFolder
+
+        # Asked first: the name may be too long to be looked up.
+        if is_folder(Path(source)) and (run := RunFolder(source)).started:
             facts = _about_run(run)
         else:
             options = reading.table_options()
@@ -95,6 +98,8 @@ def settings(
 ) -> None:
     """List every setting: the arguments of the estimators, the keys of TOML files and of --set."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.config import describe
+
         rows = describe(estimator_for(level, method).settings_class)
         output.settings(
             f"settings of method '{method}' at {level} level",
@@ -118,6 +123,8 @@ def list_data(
 ) -> None:
     """List the data sets of the paper that can be used by name, and which are available locally."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.data.datasets import DATASETS, data_root, is_present
+
         where = root or data_root()
         rows = [
             {

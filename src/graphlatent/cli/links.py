@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,13 +18,12 @@ from graphlatent.cli.models import (
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
 from graphlatent.cli.scores import print_scores
-from graphlatent.config import to_mapping
-from graphlatent.data.describe import describe_graph
 from graphlatent.errors import ConfigError
-from graphlatent.estimator import Estimator
 from graphlatent.io.atomic import refuse_unwritable, write_json
 from graphlatent.io.config_file import DEFAULT_METHOD
-from graphlatent.probes.evaluation.links import LinkPlan, evaluate_links
+
+if TYPE_CHECKING:
+    from graphlatent.estimator import Estimator
 
 
 def links(
@@ -44,6 +43,7 @@ def links(
             "--seeds",
             help="How often: each time other edges are held out and a model is trained.",
             min=1,
+            max=10_000,
         ),
     ] = 3,
     out: Annotated[
@@ -56,6 +56,10 @@ def links(
 ) -> None:
     """Predict links: train without held-out edges, then tell these from pairs without an edge."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.config import to_mapping
+        from graphlatent.data.describe import describe_graph
+        from graphlatent.probes.evaluation.links import LinkPlan, evaluate_links
+
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
         estimator = _estimator(settings, method)

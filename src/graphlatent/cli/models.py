@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from graphlatent.cli.options import SettingsOptions
-from graphlatent.config import from_mapping, parse_value
-from graphlatent.data.readers.arrow import table_suffix
-from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import ConfigError, bad_argument
-from graphlatent.estimator import Estimator
 from graphlatent.io.config_file import DEFAULT_METHOD, RunConfig, read_config
-from graphlatent.methods.registry import estimator_class
+
+if TYPE_CHECKING:
+    from graphlatent.data.readers.options import TableOptions
+    from graphlatent.estimator import Estimator
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,8 @@ class ModelOptions:
 
 def estimator_for(level: str, method: str = DEFAULT_METHOD) -> type[Estimator]:
     """The estimator class of a method at a level. Raises `ConfigError` where there is none."""
+    from graphlatent.methods.registry import estimator_class
+
     if level not in ("node", "graph"):
         raise bad_argument("level", owner="graphlatent", allowed="'node' or 'graph'", got=level)
     return estimator_class(method, level)
@@ -50,6 +51,8 @@ def options_in_file(options: SettingsOptions) -> TableOptions:
     Raises:
         InputError: where the file names an option that there is not, or a value of a wrong type.
     """
+    from graphlatent.data.readers.options import TableOptions
+
     reading = settings_in_file(options).reading
     return TableOptions.from_dict({**TableOptions().to_dict(), **reading})
 
@@ -59,6 +62,8 @@ def for_input(options: TableOptions, source: str, nodes: Path | None) -> TableOp
 
     Other formats bring their own node attributes, so that labels must stay named.
     """
+    from graphlatent.data.readers.arrow import table_suffix
+
     if nodes is None and table_suffix(Path(source)) is not None:
         return replace(options, features=None, label=None)
     return options
@@ -73,6 +78,8 @@ def make_estimator(
         ConfigError: where a setting is unknown or out of range, or the encoder is one that only
             Python knows.
     """
+    from graphlatent.config import from_mapping, parse_value
+
     assigned = [parse_value(cls.settings_class, text) for text in options.assignments or ()]
     values = {**values, **dict(assigned)}
     if str(values.get("encoder", "")).startswith("custom:"):

@@ -12,13 +12,13 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
-from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.options import TableOptions
-from graphlatent.data.readers.read import read_graphs
+if TYPE_CHECKING:
+    from graphlatent.data.graph import GraphData
+    from graphlatent.data.readers.options import TableOptions
 
 GraphInput: TypeAlias = Annotated[
     str,
@@ -75,9 +75,18 @@ class InputOptions:
             help="Node table: feature columns, separated by commas (all but ids and labels).",
         ),
     ] = None
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--max-memory",
+            help="Refuse input that takes more memory, such as 4GB (half of what is available).",
+        ),
+    ] = None
 
     def table_options(self, before: TableOptions | None = None) -> TableOptions:
         """Which columns mean what; what was not given is as in `before`, or else the default."""
+        from graphlatent.data.readers.options import TableOptions
+
         names = None if self.features is None else self.features.split(",")
         given = {
             "source": self.source_column,
@@ -93,7 +102,15 @@ class InputOptions:
 
     def read(self, source: str, options: TableOptions, *, symmetrize: bool) -> GraphData:
         """The graphs of a command's input."""
-        return read_graphs(source, nodes=self.nodes, symmetrize=symmetrize, options=options)
+        from graphlatent.data.readers.read import read_graphs
+
+        return read_graphs(
+            source,
+            nodes=self.nodes,
+            symmetrize=symmetrize,
+            options=options,
+            max_memory=self.max_memory,
+        )
 
 
 @dataclass(frozen=True)

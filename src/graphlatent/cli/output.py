@@ -8,18 +8,27 @@ code 130.
 from __future__ import annotations
 
 import json
+import math
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from graphlatent.errors import GraphLatentError, GraphLatentWarning, TrainingInterrupted
+from graphlatent.cli.interrupts import INTERRUPTED, command_begins
+from graphlatent.cli.streams import is_of_a_stream
+from graphlatent.errors import (
+    GraphLatentError,
+    GraphLatentWarning,
+    TrainingInterrupted,
+    shown,
+    shown_path,
+)
 
 Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="No notes and no progress bar.")
@@ -101,7 +110,17 @@ class Output:
         """The whole result for machines; only with `--json`."""
         if self.as_json:
             # Not through rich, which would wrap lines.
-            typer.echo(json.dumps(value, allow_nan=False))
+            typer.echo(json.dumps(_plain(value), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """A value of a file as JSON can hold it: dates, and numbers that are not finite, as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    known = isinstance(value, str | int) or value is None
+    return value if known or (isinstance(value, float) and math.isfinite(value)) else str(value)
 
 
 @contextmanager
@@ -110,10 +129,11 @@ def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Outpu
 
     Errors become messages and exit codes, and warnings become notes.
     """
+    command_begins()
     output = Output(quiet, as_json)
     with warnings.catch_warnings():
         warnings.simplefilter("always", GraphLatentWarning)
-        shown = warnings.showwarning
+        default_show = warnings.showwarning
 
         def show(
             message: Warning | str, category: type[Warning], *args: Any, **kwargs: Any
@@ -121,22 +141,37 @@ def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Outpu
             if issubclass(category, GraphLatentWarning):
                 output.note(str(message))
             else:
-                shown(message, category, *args, **kwargs)
+                default_show(message, category, *args, **kwargs)
 
         warnings.showwarning = show
         try:
             yield output
         except TrainingInterrupted as stop:
             output.err.print(str(stop))
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
         except KeyboardInterrupt:
             output.err.print("Interrupted.")
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
         except (GraphLatentError, MemoryError, RuntimeError) as error:
             if not isinstance(error, GraphLatentError) and not _out_of_memory(error):
                 raise
             if debug:
                 output.err.print(traceback.format_exc())
             text = str(error) if isinstance(error, GraphLatentError) else OUT_OF_MEMORY
-            output.err.print(f"error: {text}", style="red")
-            raise typer.Exit(2) from None
+            _fail(output, text)
+        except UnicodeEncodeError as error:
+            if debug:
+                output.err.print(traceback.format_exc())
+            _fail(output, f"{shown(error.object)} is not valid UTF-8. Name it otherwise.")
+        except OSError as error:
+            if is_of_a_stream(error):
+                raise
+            if debug:
+                output.err.print(traceback.format_exc())
+            where = "" if error.filename is None else f" {shown_path(error.filename)}"
+            _fail(output, f"Cannot use{where}: {error.strerror or error}. Check the path.")
+
+
+def _fail(output: Output, text: str) -> NoReturn:
+    output.err.print(f"error: {text}", style="red")
+    raise typer.Exit(2) from None

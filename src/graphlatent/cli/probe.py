@@ -10,9 +10,9 @@ import typer
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
 from graphlatent.cli.scores import print_scores
 from graphlatent.io.atomic import refuse_unwritable, write_json
-from graphlatent.probes.evaluation.evaluate import evaluate, split_notes
-from graphlatent.probes.evaluation.files import read_task
-from graphlatent.probes.evaluation.plan import KINDS, evaluation_plan
+
+# Those of probes/evaluation/plan.py, which imports torch.
+KINDS = ("linear", "svm", "rbf", "knn", "clusters", "spectral", "communities")
 
 
 def probe(
@@ -42,7 +42,7 @@ def probe(
     ] = None,
     kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "linear",
     splits: Annotated[
-        int | None, typer.Option("--splits", help="Random splits (20).", min=1)
+        int | None, typer.Option("--splits", help="Random splits (20).", min=1, max=10_000)
     ] = None,
     train: Annotated[
         float | None, typer.Option("--train", help="Share of the rows to train on (0.1).")
@@ -62,6 +62,7 @@ def probe(
             "--seeds",
             help="Number of seeds of splits (default: 1), clusters or communities (default: 5).",
             min=1,
+            max=10_000,
         ),
     ] = None,
     raw: Annotated[
@@ -81,6 +82,10 @@ def probe(
     Its settings are chosen without the test labels.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.probes.evaluation.evaluate import evaluate, split_notes
+        from graphlatent.probes.evaluation.files import read_task
+        from graphlatent.probes.evaluation.plan import evaluation_plan
+
         plan = evaluation_plan(kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds)
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from graphlatent.cli.output import Output
-from graphlatent.probes.evaluation.comparison import ProbeComparison
-from graphlatent.probes.results import Summary
+
+if TYPE_CHECKING:
+    from graphlatent.probes.evaluation.comparison import ProbeComparison
+    from graphlatent.probes.results import Summary
 
 _COLUMNS = ["probe", "mean", "std over\nsplits", "std over\nseeds", "95 % interval", "n"]
 

@@ -6,10 +6,10 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,18 +23,16 @@ from graphlatent.cli.models import (
 )
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
-from graphlatent.config import Settings
-from graphlatent.data.datasets import find_dataset
-from graphlatent.data.describe import describe_graph
-from graphlatent.data.readers.options import options_of_run
-from graphlatent.errors import ConfigError, OutputError, TrainingInterrupted
-from graphlatent.estimator import Estimator
-from graphlatent.io.atomic import refuse_existing, write_json
+from graphlatent.errors import ConfigError, TrainingInterrupted
+from graphlatent.io.atomic import refuse_unwritable_folder, write_json
 from graphlatent.io.config_file import RunConfig, read_toml
-from graphlatent.io.runfolder import RunFolder
-from graphlatent.training.encoding import uses_coordinates
-from graphlatent.training.loop import Hooks
-from graphlatent.training.progress import training_bar
+
+if TYPE_CHECKING:
+    from graphlatent.config import Settings
+    from graphlatent.data.graph import GraphData
+    from graphlatent.estimator import Estimator
+    from graphlatent.io.runfolder import RunFolder
+    from graphlatent.training.loop import Hooks
 
 
 def train(
@@ -55,14 +53,17 @@ def train(
     debug: Debug = False,
 ) -> None:
     """Learn embeddings without labels and save model, history and embeddings in a run folder."""
-    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output, ExitStack() as stack:
+        from graphlatent.data.describe import describe_graph
+        from graphlatent.data.readers.options import options_of_run
+        from graphlatent.io.runfolder import RunFolder
+        from graphlatent.training.encoding import uses_coordinates
+
         run = RunFolder(out, replace=overwrite)
+        stack.enter_context(_to_be_written(run, resume=resume))
         before = options_in_file(settings)
-        if not resume:
-            _check_free(run, overwrite=overwrite)
-        else:
-            _check_resumable(run)
-            before = options_of_run(run) if settings.config is None else before
+        if resume and settings.config is None:
+            before = options_of_run(run)
         options = reading.table_options(for_input(before, source, reading.nodes))
         run.reading = options.to_dict()
         estimator = _estimator(run, source, model, settings, resume=resume)
@@ -70,23 +71,16 @@ def train(
         # Wrong settings fail here, before a large file is read.
         resolved = estimator._resolved()
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
-        about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved))
+        about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved, run=run))
         output.note(_summary(about, estimator._resolved(graph)))
+        if run.complete and resume:
+            output.note(f"the run in {out} is trained; what it lacks is written")
         began = time.monotonic()
-        with (
-            _interruptible() as stop,
-            training_bar(estimator, hooks=_hooks(run, save_every, stop)) as hooks,
-        ):
-            try:
-                estimator.fit(graph, run=run, hooks=hooks)
-            except TrainingInterrupted as interruption:
-                raise TrainingInterrupted(
-                    f"{interruption} Saved. Go on with the same command and --resume."
-                ) from None
+        _fit(estimator, graph, run, save_every=save_every)
         seconds = time.monotonic() - began
-        estimator.embed(graph).save(out / "embeddings.parquet", overwrite=True)
-        result = _result(estimator, about=about, seconds=seconds, out=out)
-        write_json(out / "results.json", result)
+        estimator.embed(graph).save(run.embeddings_path, overwrite=True)
+        result = _result(estimator, about=about, seconds=seconds, run=run)
+        write_json(run.results_path, result)
         _report(output, result)
 
 
@@ -98,6 +92,8 @@ def _estimator(
     *,
     resume: bool,
 ) -> Estimator:
+    from graphlatent.data.datasets import find_dataset
+
     config = settings_in_file(settings)
     level, method, values = config.level, config.method, config.settings
     if resume:
@@ -108,7 +104,9 @@ def _estimator(
             _agreeing(run, before, ModelOptions(said.get("level"), said.get("method")))
         values = before.settings if settings.config is None else values
     if level is None and model.level is None:
-        known = None if Path(source).exists() else find_dataset(source)
+        from graphlatent.io.regular_files import exists
+
+        known = None if exists(source) else find_dataset(source)
         level = known.level if known else "node"
     cls = estimator_for(model.level or str(level), model.method or method)
     return make_estimator(cls, values, settings)
@@ -128,34 +126,52 @@ def _agreeing(run: RunFolder, before: RunConfig, model: ModelOptions) -> tuple[s
     return str(before.level), before.method
 
 
-def _check_free(run: RunFolder, *, overwrite: bool) -> None:
-    refuse_existing(run.path, overwrite=overwrite)
-    if (
-        run.path.is_dir()
-        and any(run.path.iterdir())
-        and not run.started
-        and not (run.path / "manifest.json").exists()
-    ):
-        raise OutputError(
-            f"{run.path} is not a run folder, so it is not replaced. Choose another --out."
-        )
+@contextmanager
+def _to_be_written(run: RunFolder, *, resume: bool) -> Iterator[None]:
+    """Hold the lock of a run folder in which a run can be started, or resumed."""
+    _check_folder(run, resume=resume)
+    with run.writing():
+        # Once more, since another process may have ended its run in between.
+        _check_folder(run, resume=resume)
+        yield
 
 
-def _check_resumable(run: RunFolder) -> None:
+def _check_folder(run: RunFolder, *, resume: bool) -> None:
+    if not resume:
+        run.check_free(overwrite=run.replace)
+        refuse_unwritable_folder(run.path)
+        return
     if run.replace:
         raise ConfigError("--resume continues a run and --overwrite replaces it. Give one of them.")
     if not run.started:
         raise ConfigError(
             f"There is no run to resume in {run.path}. Leave out --resume to start one."
         )
-    if run.complete:
+    if run.complete and run.embeddings_path.is_file() and run.results_path.is_file():
         raise ConfigError(
             f"The run in {run.path} is complete; there is nothing to resume. Its embeddings:"
             f" graphlatent embed {run.path} INPUT --out FILE."
         )
 
 
+def _fit(estimator: Estimator, graph: GraphData, run: RunFolder, *, save_every: float) -> None:
+    from graphlatent.training.progress import training_bar
+
+    with (
+        _interruptible() as stop,
+        training_bar(estimator, hooks=_hooks(run, save_every, stop)) as hooks,
+    ):
+        try:
+            estimator.fit(graph, run=run, hooks=hooks)
+        except TrainingInterrupted as interruption:
+            raise TrainingInterrupted(
+                f"{interruption} Saved. Go on with the same command and --resume."
+            ) from None
+
+
 def _hooks(run: RunFolder, save_every: float, stop: threading.Event) -> Hooks:
+    from graphlatent.training.loop import Hooks
+
     last = [time.monotonic()]
 
     def save_due() -> bool:
@@ -196,7 +212,7 @@ def _result(
     *,
     about: dict[str, Any],
     seconds: float,
-    out: Path,
+    run: RunFolder,
 ) -> dict[str, Any]:
     history = estimator.history_
     return {
@@ -209,8 +225,8 @@ def _result(
         "embedding_dim": estimator.embedding_dim_,
         "coordinates": estimator.features_.structure_dim,
         "seconds": round(seconds, 3),
-        "run": str(out),
-        "embeddings": str(out / "embeddings.parquet"),
+        "run": str(run.path),
+        "embeddings": str(run.embeddings_path),
     }
 
 

@@ -17,15 +17,36 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def as_array(values: Any, *, name: str, what: str) -> Array:
-    """The values as a NumPy array. Raises `InputError` where they are not a regular array."""
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
+    """The values as a NumPy array.
+
+    Raises `InputError` where they are not a regular array, or where a mask hides some of them.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        values = _unmasked(values, name, what)
+    elif isinstance(values, list | tuple):
+        values = [_unmasked(v, name, what) if np.ma.isMaskedArray(v) else v for v in values]
     try:
+        if isinstance(values, Tensor):
+            # NumPy has no bfloat16.
+            values = values.float() if values.dtype == torch.bfloat16 else values
+            values = values.detach().cpu()
         return np.asarray(values)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise InputError(
             f"{name}: {what} must be a regular array of numbers. NumPy says: {error}"
         ) from error
+
+
+def _unmasked(values: Any, name: str, what: str) -> Array:
+    """The data of a masked array of which nothing is masked."""
+    count = int(np.ma.getmaskarray(values).sum())
+    if count:
+        raise InputError(
+            f"{name}: {count} value(s) of {what} are masked, so they are missing. Fill them, for"
+            " example with filled(0), or drop them."
+        )
+    data: Array = np.ma.getdata(values)
+    return data
 
 
 def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
@@ -35,6 +56,7 @@ def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
         InputError: where they are not numbers, not finite, or not one row per node.
     """
     x = graph.x
+    _refuse_complex(x, graph.name)
     if isinstance(x, Tensor) and x.layout != torch.strided and x.ndim == 2:
         x = x.detach().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
         x = SparseMatrix.from_coo(
@@ -43,7 +65,9 @@ def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
     if isinstance(x, SparseMatrix):
         features: Tensor | SparseMatrix = x.to("cpu", torch.float32)
     elif hasattr(x, "tocsr"):
-        features = SparseMatrix.from_scipy(x)
+        # In double precision, so that the sum of duplicates does not overflow small integers.
+        exact = x if x.dtype in (np.bool_, np.float32, np.float64) else x.astype(np.float64)
+        features = SparseMatrix.from_scipy(exact)
     else:
         features = torch.from_numpy(numeric_array(x, name=graph.name, what="features"))
         if features.ndim != 2:
@@ -66,6 +90,20 @@ def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
     if not bool(torch.isfinite(values).all()):
         raise InputError(_where_not_finite(features, graph.name))
     return features
+
+
+def _refuse_complex(x: Any, name: str) -> None:
+    """Raise where a matrix does not hold real numbers, but would be converted to them."""
+    if isinstance(x, SparseMatrix):
+        x = x.value
+    is_complex = x.is_complex() if isinstance(x, Tensor) else False
+    if not isinstance(x, Tensor) and hasattr(x, "tocsr"):
+        is_complex = x.dtype.kind not in "biuf"
+    if is_complex:
+        raise InputError(
+            f"{name}: features must be real numbers. Got values of type {x.dtype}. Give real and"
+            " imaginary parts as columns."
+        )
 
 
 def numeric_array(values: Any, *, name: str, what: str) -> Array:
@@ -97,8 +135,8 @@ def _where_not_finite(x: Tensor | SparseMatrix, name: str) -> str:
         value = float(x[row, col])
     return (
         f"{name}: features hold {count} value(s) that are NaN or infinite, the first ({value}) at"
-        f" row {row}, column {col}. Fill or drop them before fitting, for example with"
-        " numpy.nan_to_num."
+        f" row {row}, column {col}. (Numbers of more than 3.4e38 are infinite in float32.) Fill or"
+        " drop them before fitting, for example with numpy.nan_to_num."
     )
 
 

@@ -15,11 +15,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.data.arrays import as_array, checked_features, numeric_array, stack_features
-from graphlatent.data.edges import CleanEdges, clean_edges, is_symmetric
+from graphlatent.data.arrays import as_array, checked_features, stack_features
+from graphlatent.data.edges import (
+    MAX_NODES,
+    CleanEdges,
+    checked_edges,
+    clean_edges,
+    is_symmetric,
+)
 from graphlatent.data.graph import GraphData, RawGraph
+from graphlatent.data.ids import exact_ids
+from graphlatent.data.memory_limit import require_memory
+from graphlatent.data.weights import joined_weights
 from graphlatent.errors import GraphLatentWarning, InputError
 from graphlatent.ops.sparse import SparseMatrix
+
+# Its degree, its place, its id, and a single feature with its copy: less is never needed.
+_BYTES_PER_NODE = 32
 
 
 def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphData:
@@ -37,13 +49,14 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
         raise InputError(
             "There are no graphs in the input. Give at least one graph with at least one node."
         )
-    offsets = np.concatenate([[0], np.cumsum([_checked_size(g) for g in graphs])])
+    offsets = _offsets(graphs)
     num_nodes = int(offsets[-1])
     edge_parts = [
-        _checked_edges(g) + int(offset) for g, offset in zip(graphs, offsets, strict=False)
+        checked_edges(g.edge_index, num_nodes=g.num_nodes, name=g.name) + int(offset)
+        for g, offset in zip(graphs, offsets, strict=False)
     ]
     edge_index = torch.cat(edge_parts, dim=1)
-    edge_weight = _joined_weights(graphs, [e.shape[1] for e in edge_parts])
+    edge_weight = joined_weights(graphs, [e.shape[1] for e in edge_parts])
     undirected = _undirected_nodes(graphs)
     clean = clean_edges(
         edge_index, edge_weight, num_nodes=num_nodes, symmetrize=symmetrize, undirected=undirected
@@ -71,17 +84,27 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
         columns=_joined_columns(graphs),
         edge_weight=clean.edge_weight,
         node_ids=_joined_ids(graphs),
-        graph_ids=(
-            np.array([g.graph_id for g in graphs])
-            if all(g.graph_id is not None for g in graphs)
-            else None
-        ),
+        graph_ids=_joined_graph_ids(graphs),
         y=_joined_labels(graphs),
         undirected=symmetrize
         or is_symmetric(clean.edge_index, clean.edge_weight, num_nodes=num_nodes),
         symmetrized=clean.num_added > 0,
         notes=(*notes_of_readers, *notes),
     )
+
+
+def _offsets(graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any]:
+    """The first node of each graph and the end, int64 [B + 1]."""
+    # Python's integers: a sum of sizes that do not exist might overflow.
+    num_nodes = sum(sizes := [_checked_size(g) for g in graphs])
+    what = graphs[0].name if len(graphs) == 1 else f"{graphs[0].name} and the other graphs"
+    require_memory(_BYTES_PER_NODE * num_nodes, what=f"{what}, {num_nodes:,} nodes,")
+    if num_nodes > MAX_NODES:
+        raise InputError(
+            f"{what} have {num_nodes:,} nodes, and no more than {MAX_NODES:,} can be read. Number"
+            " the nodes from 0 without gaps."
+        )
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _checked_size(graph: RawGraph) -> int:
@@ -98,63 +121,6 @@ def _undirected_nodes(graphs: Sequence[RawGraph]) -> Tensor | None:
     if not bool(undirected.any()):
         return None
     return torch.repeat_interleave(undirected, torch.tensor([g.num_nodes for g in graphs]))
-
-
-def _checked_edges(graph: RawGraph) -> Tensor:
-    array = as_array(graph.edge_index, name=graph.name, what="edge_index")
-    if array.size == 0:
-        return torch.zeros(2, 0, dtype=torch.int64)
-    if array.ndim != 2 or array.shape[0] != 2:
-        hint = (
-            " It looks transposed: pass edge_index.T."
-            if array.ndim == 2 and array.shape[1] == 2
-            else ""
-        )
-        raise InputError(
-            f"{graph.name}: edge_index must have shape (2, number of edges). Got shape"
-            f" {array.shape}.{hint}"
-        )
-    if array.dtype.kind not in "iu":
-        raise InputError(
-            f"{graph.name}: edge_index must hold integers, the row numbers of nodes. Got"
-            f" {array.dtype} values."
-        )
-    low, high = int(array.min()), int(array.max())
-    if low < 0 or high >= graph.num_nodes:
-        wrong = low if low < 0 else high
-        raise InputError(
-            f"{graph.name}: edge_index must hold ids from 0 to {graph.num_nodes - 1}, since there"
-            f" are {graph.num_nodes} nodes. Got {wrong}. Number the nodes from 0, or give one"
-            " feature row for every node."
-        )
-    return torch.from_numpy(array.astype(np.int64))
-
-
-def _joined_weights(graphs: Sequence[RawGraph], num_edges: Sequence[int]) -> Tensor | None:
-    if all(g.edge_weight is None for g in graphs):
-        return None
-    parts = []
-    for graph, count in zip(graphs, num_edges, strict=True):
-        if graph.edge_weight is None:
-            parts.append(torch.ones(count, dtype=torch.float32))
-            continue
-        weight = torch.from_numpy(
-            numeric_array(graph.edge_weight, name=graph.name, what="edge_weight")
-        )
-        if weight.ndim == 2 and weight.shape[1] == 1:
-            weight = weight[:, 0]
-        if weight.shape != (count,):
-            raise InputError(
-                f"{graph.name}: edge_weight must have one number per edge, {count}. Got shape"
-                f" {tuple(weight.shape)}."
-            )
-        if not bool(torch.isfinite(weight).all()):
-            raise InputError(
-                f"{graph.name}: edge_weight holds NaN or infinite values. Drop those edges or give"
-                " them a number."
-            )
-        parts.append(weight)
-    return torch.cat(parts)
 
 
 def _joined_features(graphs: Sequence[RawGraph]) -> Tensor | SparseMatrix | None:
@@ -208,9 +174,14 @@ def _joined_ids(graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any] | None:
     if any(g.node_ids is None for g in graphs):
         return None
     parts = [np.asarray(g.node_ids) for g in graphs]
-    # Kept as they are: NumPy would turn the integers into text.
+    # Kept as they are: NumPy would turn integers into text, or into floats.
     mixed = len({part.dtype.kind for part in parts}) > 1
     return np.concatenate([part.astype(object) for part in parts] if mixed else parts)
+
+
+def _joined_graph_ids(graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any] | None:
+    ids = [g.graph_id for g in graphs]
+    return None if any(each is None for each in ids) else exact_ids(ids)
 
 
 def _joined_labels(graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any] | None:

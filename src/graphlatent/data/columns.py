@@ -19,6 +19,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from graphlatent.data.mixed_columns import are_numerals, check_not_numbers
+from graphlatent.data.places import place_of
 from graphlatent.errors import GraphLatentWarning, InputError
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -138,11 +140,16 @@ def fit_column(
         node_ids: names of the nodes [N], for messages.
 
     Raises:
-        InputError: where values are missing, infinite, or neither numbers, truth values nor text.
+        InputError: where values are missing, infinite, or neither numbers, truth values nor text,
+            or a column of numbers has text in it (mixed_columns.py).
     """
     kind = _checked_kind(name, values, node_ids)
     if kind == "categorical":
-        categories = np.unique(_as_text(values)).tolist()
+        text = _as_text(values)
+        # Text of NumPy's own type was given as categories.
+        if values.dtype.kind == "O":
+            check_not_numbers(name, text, node_ids=node_ids)
+        categories = sorted(set(text))
         if len(categories) > _MANY_CATEGORIES and 2 * len(categories) > len(values):
             warnings.warn(
                 f"Column '{name}' has {len(categories):,} different values in {len(values):,} rows"
@@ -174,7 +181,9 @@ def encode_column(
     if column.kind == "categorical":
         return _category_codes(column, values, node_ids), np.ones(len(values))
     if kind == "categorical":
-        raise _changed(column, f"text such as {str(values[0])!r}")
+        text = _as_text(values)
+        row = int(np.argmin(are_numerals(text)))
+        raise _changed(column, f"text such as {str(text[row])!r} {place_of(row, node_ids)}")
     numbers = _as_numbers(column.name, values, node_ids)
     if column.kind == "boolean" and not np.isin(numbers, (0.0, 1.0)).all():
         raise _changed(column, f"{numbers[~np.isin(numbers, (0.0, 1.0))][0]:g}")
@@ -190,10 +199,6 @@ def _changed(column: ColumnSpec, now: str) -> InputError:
         f"Column '{column.name}' held {_WORDS[column.kind]} when the model was fitted, and now"
         f" holds {now}. Give it the same type of values, or fit again."
     )
-
-
-def _place(row: int, node_ids: Array | None) -> str:
-    return f"in row {row} (from 0)" + ("" if node_ids is None else f", node {node_ids[row]!s}")
 
 
 def _checked_kind(name: str, values: Array, node_ids: Array | None) -> ColumnKind:
@@ -236,13 +241,17 @@ def _checked_object_kind(name: str, values: Array, node_ids: Array | None) -> Co
 def _missing(name: str, missing: Array, node_ids: Array | None) -> InputError:
     return InputError(
         f"Column '{name}' has {int(missing.sum())} missing value(s), the first"
-        f" {_place(int(missing.argmax()), node_ids)}. Fill them, drop those nodes, or leave the"
+        f" {place_of(int(missing.argmax()), node_ids)}. Fill them, drop those nodes, or leave the"
         " column out."
     )
 
 
-def _as_text(values: Array) -> Array:
-    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(np.str_)
+def _as_text(values: Array) -> list[str]:
+    # Not as an array of NumPy's text: its rows are all as long as the longest, and end before NULs.
+    return [
+        value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+        for value in values.tolist()
+    ]
 
 
 def _as_numbers(name: str, values: Array, node_ids: Array | None) -> Array:
@@ -251,25 +260,24 @@ def _as_numbers(name: str, values: Array, node_ids: Array | None) -> Array:
     if wrong.any():
         row = int(wrong.argmax())
         raise InputError(
-            f"Column '{name}' holds {numbers[row]} {_place(row, node_ids)}, too large for a"
+            f"Column '{name}' holds {numbers[row]} {place_of(row, node_ids)}, too large for a"
             " feature. Give it a finite number, or leave the column out."
         )
     return numbers
 
 
 def _category_codes(column: ColumnSpec, values: Array, node_ids: Array | None) -> Array:
-    text, known = _as_text(values), np.array(column.categories)
-    codes = np.minimum(np.searchsorted(known, text), len(known) - 1).astype(np.int64)
-    unseen = known[codes] != text
-    if unseen.any():
-        row = int(unseen.argmax())
+    text, known = _as_text(values), {value: i for i, value in enumerate(column.categories)}
+    codes = np.fromiter((known.get(each, -1) for each in text), dtype=np.int64, count=len(text))
+    if (codes < 0).any():
+        row = int((codes < 0).argmax())
         shown = ", ".join(map(repr, column.categories[:5])) + (
             ", ..." if len(column.categories) > 5 else ""
         )
         raise InputError(
-            f"Column '{column.name}' holds '{text[row]}' {_place(row, node_ids)}, a value it never"
-            f" held when the model was fitted (known: {shown}). Replace it by a known value, or fit"
-            " again on graphs that hold it."
+            f"Column '{column.name}' holds '{text[row]}' {place_of(row, node_ids)}, a value it"
+            f" never held when the model was fitted (known: {shown}). Replace it by a known value,"
+            " or fit again on graphs that hold it."
         )
     return codes
 
@@ -302,7 +310,9 @@ def encode_columns(
     offset, rows, cols, values = 0, [], [], []
     for spec in specs:
         position, encoded = encode_column(spec, columns[spec.name], node_ids=node_ids)
-        numbers = encoded.astype(np.float32)
+        # What float32 cannot hold becomes infinite, and is refused by `encode_features`.
+        with np.errstate(over="ignore"):
+            numbers = encoded.astype(np.float32)
         (nonzero,) = np.nonzero(numbers)
         rows.append(nonzero)
         cols.append(position[nonzero] + offset)

@@ -1,8 +1,9 @@
 """Data sets by name: the fifteen of the paper, and PPI-small.
 
-Files are looked for under a root folder, in the places PyTorch Geometric's own classes use; what is
-not there is downloaded by those classes. The TU and gnn-benchmark files are then read by our own
-readers, which keep counts and sparsity.
+Raw files are looked for under a root folder, in the places PyTorch Geometric's own classes use, and
+are downloaded from where those classes find them. Our own readers read them: they keep counts and
+sparsity, and run no code from files. PyG's folder `processed` is never opened, since its files are
+pickles.
 """
 
 from __future__ import annotations
@@ -12,19 +13,22 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
-from zipfile import BadZipFile
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from graphlatent.data.assemble import assemble
+from graphlatent.data.downloads import download, download_npz
 from graphlatent.data.graph import GraphData, RawGraph
+from graphlatent.data.readers.array_files import open_arrays
 from graphlatent.data.readers.npz import read_npz
-from graphlatent.data.readers.pyg import read_data
+from graphlatent.data.readers.ppi import PPI_FILES, read_ppi
+from graphlatent.data.readers.saint import SAINT_FILES, read_saint
 from graphlatent.data.readers.tu import find_tu, read_tu
-from graphlatent.errors import InputError, missing_package
+from graphlatent.errors import InputError, bad_argument
+from graphlatent.io.paths import checked_path
 
 Level: TypeAlias = Literal["graph", "node"]
 Layout: TypeAlias = Literal["tu", "npz", "ppi", "saint", "parts"]
@@ -84,10 +88,6 @@ class Dataset:
     val_mask: Tensor | None = None
     test_mask: Tensor | None = None
 
-
-_SAINT_FILES = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
-_PPI_KINDS = ("graph.json", "feats.npy", "labels.npy", "graph_id.npy")
-_PPI_FILES = tuple(f"{part}_{kind}" for part in ("train", "valid", "test") for kind in _PPI_KINDS)
 
 DATASETS: tuple[DatasetInfo, ...] = (
     DatasetInfo("NCI1", "graph", "tu", "NCI1", 4110, 29.87, 32.30, 37, 2),
@@ -163,7 +163,7 @@ DATASETS: tuple[DatasetInfo, ...] = (
         ("Coauthor-Physics",),
         ("ms_academic_phy.npz",),
     ),
-    DatasetInfo("PPI", "node", "ppi", "PPI", 24, 2373, 34133, 50, 121, (), _PPI_FILES),
+    DatasetInfo("PPI", "node", "ppi", "PPI", 24, 2373, 34133, 50, 121, (), PPI_FILES),
     # The smaller PPI of GraphSAINT (arXiv:1907.04931), one graph: not the 24 graphs of the paper.
     DatasetInfo(
         "PPI-small",
@@ -178,7 +178,7 @@ DATASETS: tuple[DatasetInfo, ...] = (
         (),
         ("ppi_small.npz",),
     ),
-    DatasetInfo("Flickr", "node", "saint", "Flickr", 1, 89250, 449878, 500, 7, (), _SAINT_FILES),
+    DatasetInfo("Flickr", "node", "saint", "Flickr", 1, 89250, 449878, 500, 7, (), SAINT_FILES),
     DatasetInfo(
         "Reddit",
         "node",
@@ -190,7 +190,7 @@ DATASETS: tuple[DatasetInfo, ...] = (
         602,
         41,
         ("Reddit2",),
-        _SAINT_FILES,
+        SAINT_FILES,
     ),
 )
 
@@ -247,8 +247,10 @@ def load_dataset(name: str, *, root: str | Path | None = None, binarize: bool = 
         InputError: where the name is not known, the files are damaged, or they are not there and
             cannot be downloaded.
     """
+    if not isinstance(name, str):
+        raise bad_argument("name", owner="load_dataset", allowed="a string", got=name)
     info = dataset_info(name)
-    place = Path(root) if root is not None else data_root()
+    place = data_root() if root is None else checked_path(root, name="root", owner="load_dataset")
     if info.layout == "tu":
         return Dataset(_undirected(_read_tu(info, place)), info)
     if info.layout == "npz":
@@ -277,7 +279,7 @@ def _without_loops(graph: RawGraph) -> RawGraph:
 def _read_tu(info: DatasetInfo, root: Path) -> list[RawGraph]:
     folder = root / info.folder
     if not is_present(info, root):
-        _with_pyg(info, root, lambda datasets: datasets.TUDataset(str(root), info.folder))
+        _fetch(info, root, lambda: download(info.layout, folder))
     graphs = read_tu(folder)
     _, classes = np.unique(np.concatenate([g.y for g in graphs]), return_inverse=True)
     return [replace(graph, y=classes[i : i + 1]) for i, graph in enumerate(graphs)]
@@ -286,32 +288,18 @@ def _read_tu(info: DatasetInfo, root: Path) -> list[RawGraph]:
 def _read_npz(info: DatasetInfo, root: Path, *, binarize: bool) -> RawGraph:
     path = root / info.folder / "raw" / info.raw_files[0]
     if not path.is_file():
-        # Not Amazon(root, name): it would also write a dense copy of the features, 1.2 GB for
-        # Physics.
-        _with_pyg(
-            info, root, lambda datasets: _download(datasets.Amazon.url + path.name, path.parent)
-        )
+        _fetch(info, root, lambda: download_npz(path.name, root / info.folder))
     return read_npz(path, binarize=binarize)
 
 
-def _download(url: str, folder: Path) -> None:
-    from torch_geometric.data import download_url
-
-    download_url(url, str(folder))
-
-
 def _load_ppi(info: DatasetInfo, root: Path) -> Dataset:
-    folder = str(root / info.folder)
-    parts = _with_pyg(
-        info,
-        root,
-        lambda datasets: [list(datasets.PPI(folder, part)) for part in ("train", "val", "test")],
-    )
-    graphs = [raw for part in parts for data in part for raw in read_data(data, name=info.name)]
+    if not is_present(info, root):
+        _fetch(info, root, lambda: download(info.layout, root / info.folder))
+    parts = read_ppi(root / info.folder / "raw", name=info.name)
     part_of_graph = torch.repeat_interleave(
         torch.arange(3), torch.tensor([len(part) for part in parts])
     )
-    graph = _undirected([replace(raw, y=raw.y.to(torch.int64)) for raw in graphs])
+    graph = _undirected([raw for part in parts for raw in part])
     return Dataset(graph, info, part_of_graph == 0, part_of_graph == 1, part_of_graph == 2)
 
 
@@ -320,13 +308,12 @@ def _load_parts(info: DatasetInfo, root: Path) -> Dataset:
     path = root / info.folder / "raw" / info.raw_files[0]
     if not path.is_file():
         raise _unavailable(info, root, "there is no place to download it from")
+    what = f"{path} cannot be read as the data set {info.name}"
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with open_arrays(path, what=what) as arrays:
             edges, split, x, y = (arrays[name] for name in ("edges", "split", "x", "y"))
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
-        raise InputError(
-            f"{path} cannot be read as the data set {info.name}: {type(error).__name__}: {error}"
-        ) from error
+    except KeyError as error:
+        raise InputError(f"{what}: it lacks the array {error}.") from error
     raw = RawGraph(
         torch.from_numpy(edges.astype(np.int64)),
         num_nodes=len(x),
@@ -338,36 +325,26 @@ def _load_parts(info: DatasetInfo, root: Path) -> Dataset:
 
 
 def _load_saint(info: DatasetInfo, root: Path) -> Dataset:
-    data = _with_pyg(
-        info, root, lambda datasets: getattr(datasets, info.folder)(str(root / info.folder))[0]
-    )
-    return Dataset(
-        _undirected(read_data(data, name=info.name)),
-        info,
-        data.train_mask,
-        data.val_mask,
-        data.test_mask,
-    )
+    if not is_present(info, root):
+        _fetch(info, root, lambda: download(info.layout, root / info.folder))
+    raw, parts = read_saint(root / info.folder / "raw", name=info.name)
+    train, val, test = (torch.from_numpy(part) for part in parts)
+    return Dataset(_undirected([raw]), info, train, val, test)
 
 
-def _with_pyg(info: DatasetInfo, root: Path, load: Callable[[Any], Any]) -> Any:
-    """The result of `load` for the module `torch_geometric.datasets`.
-
-    An error message also names the folder where the files belong.
-    """
-    from torch_geometric import datasets
-
+def _fetch(info: DatasetInfo, root: Path, bring: Callable[[], None]) -> None:
+    """Download raw files; an error also names the folder where they belong."""
     try:
-        return load(datasets)
-    except ImportError as error:
-        raise missing_package(
-            error.name or "networkx", needed_for=f"Loading the data set {info.name}"
-        ) from error
-    # Network, server, archive or PyG's own reader: in each case the set is not available.
+        bring()
+    except InputError:
+        raise
+    # Network, server or archive: in each case the set is not available.
     except Exception as error:
         raise _unavailable(
             info, root, f"could not be downloaded: {type(error).__name__}: {error}"
         ) from error
+    if not is_present(info, root):
+        raise _unavailable(info, root, "what was downloaded does not hold all of its files")
 
 
 def _unavailable(info: DatasetInfo, root: Path, why: str) -> InputError:

@@ -1,15 +1,26 @@
-"""Edge lists merged and symmetrised: the one place that decides what an edge is.
+"""Edge lists checked, merged and symmetrised: the one place that decides what an edge is.
 
-Decisions: duplicate and reciprocal edges are merged, weights by maximum; a self-loop is kept where
-the input has it; with `symmetrize` every edge is there in both directions afterwards.
+Decisions, the same for every format: duplicate and reciprocal edges are merged, weights by maximum;
+a self-loop is kept where the input has it; with `symmetrize` every edge is there in both directions
+afterwards. By maximum, since then it does not matter in which direction an undirected edge is
+listed, nor whether it is listed once or in both directions. A sparse matrix has no duplicates: it
+has one value for each pair of nodes (readers/arrays.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from graphlatent.data.arrays import as_array
+from graphlatent.errors import InputError
+
+MAX_NODES = 3_037_000_499
+"""Of more nodes, the pairs cannot be numbered with 63 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +40,42 @@ class CleanEdges:
     num_merged: int
     num_added: int
     num_self_loops: int
+
+
+def checked_edges(edge_index: Any, *, num_nodes: int, name: str) -> Tensor:
+    """Edges as they came, as a tensor int64 [2, E].
+
+    Raises:
+        InputError: where they have another shape, are no integers, or name nodes that are not
+            there.
+    """
+    array = as_array(edge_index, name=name, what="edge_index")
+    if array.size == 0:
+        return torch.zeros(2, 0, dtype=torch.int64)
+    if array.ndim != 2 or array.shape[0] != 2:
+        hint = (
+            " It looks transposed: pass edge_index.T."
+            if array.ndim == 2 and array.shape[1] == 2
+            else ""
+        )
+        raise InputError(
+            f"{name}: edge_index must have shape (2, number of edges). Got shape"
+            f" {array.shape}.{hint}"
+        )
+    if array.dtype.kind not in "iu":
+        raise InputError(
+            f"{name}: edge_index must hold integers, the row numbers of nodes. Got"
+            f" {array.dtype} values."
+        )
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= num_nodes:
+        wrong = low if low < 0 else high
+        raise InputError(
+            f"{name}: edge_index must hold ids from 0 to {num_nodes - 1}, since there"
+            f" are {num_nodes} nodes. Got {wrong}. Number the nodes from 0, or give one"
+            " feature row for every node."
+        )
+    return torch.from_numpy(array.astype(np.int64))
 
 
 def clean_edges(

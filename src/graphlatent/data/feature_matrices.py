@@ -1,10 +1,13 @@
-"""Feature matrices, dense or sparse, multiplied by a number and put side by side."""
+"""Feature matrices, dense or sparse: multiplied, put side by side, and checked to be finite."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from graphlatent.data.graph import GraphData
+from graphlatent.data.places import place_of
+from graphlatent.errors import InputError
 from graphlatent.ops.sparse import SparseMatrix
 
 
@@ -13,6 +16,41 @@ def scaled(x: Tensor | SparseMatrix, factor: float) -> Tensor | SparseMatrix:
     if isinstance(x, Tensor):
         return x * factor
     return SparseMatrix(x.crow, x.col, x.value * factor, x.shape)
+
+
+def first_not_finite(x: Tensor | SparseMatrix) -> tuple[int, int] | None:
+    """Row and column of the first value that is NaN or infinite; None where all are finite."""
+    values = x if isinstance(x, Tensor) else x.value
+    # The extremes are NaN where a value is; no matrix of truth values is made.
+    if not values.numel() or all(bool(torch.isfinite(end)) for end in torch.aminmax(values)):
+        return None
+    bad = ~torch.isfinite(values)
+    if isinstance(x, Tensor):
+        row, col = torch.nonzero(bad)[0].tolist()
+        return row, col
+    return int(x.row[bad][0]), int(x.col[bad][0])
+
+
+def too_far(graph: GraphData, row: int, col: int, *, feature: str) -> InputError:
+    """The error about a feature that float32 cannot hold once it is encoded.
+
+    Args:
+        graph: with features as they were given.
+        row: the node.
+        col: the column of the encoded features.
+        feature: the name of that column.
+    """
+    value, x = "", graph.x
+    if graph.columns and feature in graph.columns:
+        value = f" is {float(graph.columns[feature][row]):g}"
+    elif x is not None and col < x.shape[1]:
+        given = x[row, col] if isinstance(x, Tensor) else x.value[(x.row == row) & (x.col == col)]
+        value = f" is {float(given.sum()):g}"
+    return InputError(
+        f"The feature '{feature}'{value} {place_of(row, graph.node_ids)}, too far from the values"
+        " that the model was fitted on: encoded as they were, it overflows float32. Check its unit,"
+        " or fit a new model."
+    )
 
 
 def beside(x: Tensor | SparseMatrix, rows: Tensor) -> Tensor | SparseMatrix:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from graphlatent.data.columns import ColumnSpec, encode_columns, fit_column
 from graphlatent.data.coordinates import NodeCoordinates
-from graphlatent.data.feature_matrices import beside, scaled
+from graphlatent.data.feature_matrices import beside, first_not_finite, scaled, too_far
 from graphlatent.data.graph import GraphData
 from graphlatent.data.local_structure import NAMES as LOCAL_NAMES
 from graphlatent.data.local_structure import local_structure
@@ -267,6 +267,13 @@ def encode_features(
             spec was made from, or the graph has none of the nodes that coordinates are known of.
     """
     _check_kind(spec, graph)
+    encoded = _encoded(spec, graph, row_normalize)
+    if encoded.x is not None and (where := first_not_finite(encoded.x)) is not None:
+        raise too_far(graph, *where, feature=spec.names[where[1]])
+    return encoded
+
+
+def _encoded(spec: FeatureSpec, graph: GraphData, row_normalize: bool) -> GraphData:
     if spec.ignored:
         if not graph.has_equal_features():
             warnings.warn(
@@ -274,7 +281,7 @@ def encode_features(
                 " for every node, so that the model ignores features. Fit a model on graphs whose"
                 " features differ.",
                 GraphLatentWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         graph = graph.without_features()
     encoded = _encode_given(spec, graph)
@@ -320,26 +327,6 @@ def fit_scale(spec: FeatureSpec, graph: GraphData, *, row_normalize: bool = Fals
     square = float(values.square().sum()) / max(graph.num_nodes, 1)
     scale = square**-0.5 if square > 0 else 1.0
     return replace(spec, scale=min(max(scale, 1e-30), 1e30))
-
-
-def without_coordinates(spec: FeatureSpec, graph: GraphData) -> GraphData:
-    """The graph without the columns of `x` that are coordinates; x is None for kind 'structure'.
-
-    Args:
-        spec: as `fit_features` made it.
-        graph: with features encoded according to `spec`.
-    """
-    graph = replace(graph, coordinates=None)
-    if spec.coordinates_in == "embedding" or not spec.structure_dim or graph.x is None:
-        return graph
-    if spec.kind == "structure":
-        return graph.without_features()
-    width = spec.width - spec._feature_coordinates
-    if isinstance(graph.x, Tensor):
-        return replace(graph, x=graph.x[:, :width])
-    kept = graph.x.col < width
-    row, col, value = graph.x.row[kept], graph.x.col[kept], graph.x.value[kept]
-    return replace(graph, x=SparseMatrix.from_coo(row, col, value, (graph.num_nodes, width)))
 
 
 def _encode_given(spec: FeatureSpec, graph: GraphData) -> GraphData:

@@ -8,6 +8,7 @@ graphs.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphlatent.data.fingerprint import array_fingerprint
 from graphlatent.ops.sparse import SparseMatrix
 
 
@@ -134,23 +136,22 @@ class GraphData:
         filled = (count == 0) | (count == self.num_nodes)
         return bool(filled.all()) and bool((value == last[col]).all())
 
+    def fingerprints(self) -> dict[str, str]:
+        """A fingerprint of each part of the input by its name in words; labels are no part."""
+        nodes = np.arange(self.num_nodes) if self.node_ids is None else self.node_ids
+        graphs = np.arange(self.num_graphs) if self.graph_ids is None else self.graph_ids
+        parts: dict[str, Any] = {
+            "edges": self.edge_index,
+            "edge weights": self.edge_weight,
+            "node ids": nodes,
+            "boundaries of graphs": self.ptr,
+            "graph ids": graphs,
+            "feature matrix": self.x,
+        }
+        parts |= {f"column '{name}'": values for name, values in (self.columns or {}).items()}
+        return {name: array_fingerprint(values) for name, values in parts.items()}
+
     def fingerprint(self) -> str:
         """A SHA-256 over structure, features and ids: equal for equal input, on any machine."""
-        digest = hashlib.sha256()
-        x = self.x
-        parts: list[Any] = [self.edge_index, self.ptr, self.edge_weight]
-        parts += [np.array(x.shape), x.crow, x.col, x.value] if isinstance(x, SparseMatrix) else [x]
-        parts += [self.node_ids, self.graph_ids]
-        for name in sorted(self.columns or {}):
-            parts += [np.array([name]), (self.columns or {})[name]]
-        for part in parts:
-            array = part.cpu().numpy() if isinstance(part, Tensor) else part
-            if array is None:
-                digest.update(b"none")
-                continue
-            text = array.dtype.kind in "OUS"
-            digest.update(f"{array.shape}".encode() + (b"" if text else array.dtype.str.encode()))
-            digest.update(
-                repr(array.tolist()).encode() if text else np.ascontiguousarray(array).tobytes()
-            )
-        return digest.hexdigest()
+        parts = json.dumps(self.fingerprints(), sort_keys=True)
+        return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()

@@ -1,7 +1,9 @@
 """Columns of ids: read, brought to one type, and numbered. Everything here works on whole columns.
 
-Ids are integers or text and are compared as given. In a text file everything is text; its ids count
-as integers where every one of them is written as an integer is (so '7' may be one, '007' is not).
+Ids are integers or text and are compared as given: the integer 1 and the text '1' are different
+ids, and never in one column. Whole floats count as integers as long as they are exact; truth values
+are no ids. In a text file everything is text; its ids count as integers where every one of them is
+written as an integer is (so '7' may be one, '007' is not), and whitespace around them is dropped.
 """
 
 from __future__ import annotations
@@ -14,10 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from graphlatent.data.readers.arrow import LoadedTable
+from graphlatent.data.readers.arrow import LoadedTable, is_text_view
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
+EXACT_INTEGERS = {np.float16: 2**11 - 1, np.float32: 2**24 - 1, np.float64: 2**53 - 1}
+"""For each type, the largest n so that each integer up to n is a float that no other rounds to."""
+# Those of which `item` gives an equal value of Python's; of times it gives a number.
+_SCALARS = (np.integer, np.floating, np.bool_, np.str_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +48,8 @@ def read_ids(table: LoadedTable, name: str, *, option: str) -> IdColumn:
     Raises `InputError` where an id is missing or is neither an integer nor text.
     """
     values, where = table.column(name, option=option), f"{table.name}, column '{name}'"
+    if is_text_view(values.type):
+        values = values.cast(pa.string())
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     if table.from_text and is_text:
         values = pc.utf8_trim_whitespace(values)
@@ -60,6 +68,8 @@ def read_ids(table: LoadedTable, name: str, *, option: str) -> IdColumn:
         raise InputError(
             f"{where}: ids must be integers or text. Got values of type {values.type}."
         )
+    if pa.types.is_floating(values.type) and len(values):
+        _refuse_inexact(values, where)
     try:
         return IdColumn(values.cast(pa.int64()), where, open_type=len(values) == 0)
     except pa.ArrowInvalid as error:
@@ -67,6 +77,30 @@ def read_ids(table: LoadedTable, name: str, *, option: str) -> IdColumn:
             f"{where}: ids must be integers of 64 bits or text. Got values of type {values.type}"
             " that are neither."
         ) from error
+
+
+def _refuse_inexact(values: Any, where: str) -> None:
+    """Raise where floats are so large that different integers may have become one."""
+    exact = EXACT_INTEGERS[values.type.to_pandas_dtype()]
+    numbers = np.abs(_to_numpy(values))
+    if np.isfinite(numbers).all() and numbers.max() > exact:
+        raise InputError(
+            f"{where}: ids must be integers of 64 bits or text. Got values of type {values.type} up"
+            f" to {numbers.max():.0f}, and above {exact} different integers may be the same float."
+            " Read the column as integers or as text."
+        )
+
+
+def exact_ids(ids: Sequence[Any]) -> Array:
+    """Ids of any types as an array that holds exactly these: int64, or objects.
+
+    NumPy by itself would make floats of integers that do not fit into 64 bits, text of the integers
+    among text, and would cut NULs off the end of text.
+    """
+    plain = [each.item() if isinstance(each, _SCALARS) else each for each in ids]
+    if all(type(each) is int and -(2**63) <= each < 2**63 for each in plain):
+        return np.array(plain, dtype=np.int64)
+    return np.fromiter(plain, dtype=object, count=len(plain))
 
 
 def of_one_type(columns: Sequence[IdColumn]) -> list[Any]:

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from graphlatent.errors import OutputError
+from graphlatent.errors import OutputError, shown
+
+LOCK = ".graphlatent.lock"
+"""The name of the file by which a folder is locked."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -25,6 +28,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Of a killed process; were it a link, the content would go elsewhere.
+        temporary.unlink(missing_ok=True)
         write(temporary)
         _sync(temporary)
         os.replace(temporary, path)
@@ -46,18 +51,20 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON, atomically."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Delete temporary files that a killed process left in `folder`."""
-    for leftover in folder.glob(".*.tmp"):
-        leftover.unlink(missing_ok=True)
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode()
+    # A path that is not UTF-8, for example.
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2, allow_nan=False)
+    write_text(path, text + "\n")
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
     """Raise an `OutputError` where `path` exists and may not be replaced."""
-    if path.exists() and not overwrite and not (path.is_dir() and not any(path.iterdir())):
+    # A lock that a killed process left is no file of the user.
+    empty = path.is_dir() and all(each.name == LOCK for each in path.iterdir())
+    if path.exists() and not overwrite and not empty:
         raise OutputError(
             f"{path} exists already. Choose another path, or allow replacing it (--overwrite,"
             " overwrite=True)."
@@ -69,6 +76,7 @@ def refuse_unwritable(path: Path, *, overwrite: bool) -> None:
 
     For use before a long computation.
     """
+    _refuse_other_than_utf8(path)
     _refuse_folder(path)
     refuse_existing(path, overwrite=overwrite)
     folder = next(parent for parent in path.absolute().parents if parent.exists())
@@ -77,6 +85,30 @@ def refuse_unwritable(path: Path, *, overwrite: bool) -> None:
             f"Cannot write {path}: {folder} is not a folder that can be written to. Choose another"
             " path."
         )
+
+
+def refuse_unwritable_folder(path: Path) -> None:
+    """Raise an `OutputError` where `path` is no folder that can be written to, or made.
+
+    For use before a long computation.
+    """
+    _refuse_other_than_utf8(path)
+    folder = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise OutputError(
+            f"Cannot write into {path}: {folder} is not a folder that can be written to. Choose"
+            " another path."
+        )
+
+
+def _refuse_other_than_utf8(path: Path) -> None:
+    # PyArrow cannot open such paths.
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise OutputError(
+            f"Cannot write {shown(str(path))}: the name is not valid UTF-8. Choose another path."
+        ) from error
 
 
 def _refuse_folder(path: Path) -> None:

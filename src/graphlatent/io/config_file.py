@@ -8,13 +8,18 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from graphlatent._version import __version__
-from graphlatent.errors import ConfigError
+from graphlatent.errors import ConfigError, shown, shown_path
 from graphlatent.io.atomic import write_text
+from graphlatent.io.regular_files import read_regular
+
+# Python 3.10 has `Traversable` elsewhere.
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+    from torch import nn
 
 DEFAULT_METHOD = "lagraph"
 
@@ -68,23 +73,37 @@ def write_config(path: Path, config: RunConfig) -> None:
     for name, table in (("settings", config.settings), ("reading", config.reading)):
         if table or name == "settings":
             values = {key: value for key, value in table.items() if value is not None}
-            lines += ["", f"[{name}]", *(f"{k} = {json.dumps(v)}" for k, v in values.items())]
+            lines += ["", f"[{name}]", *(f"{k} = {_toml(v)}" for k, v in values.items())]
     write_text(path, "\n".join(lines) + "\n")
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file.
+def _toml(value: Any) -> str:
+    """A value as TOML: as JSON, but characters beyond U+FFFF unescaped, and DEL escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def read_toml(path: Path | Traversable) -> dict[str, Any]:
+    """The content of a TOML file; a byte order mark at its start is skipped.
 
     Raises:
-        ConfigError: where it cannot be read.
+        ConfigError: where it cannot be read, or is a pipe or a device, which might never end.
     """
     toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        values: dict[str, Any] = toml.loads(path.read_text(encoding="utf-8"))
+        content = read_regular(path) if isinstance(path, Path) else path.read_bytes()
+        values: dict[str, Any] = toml.loads(content.decode("utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"Cannot read {path}: {error.strerror}.") from error
-    except (toml.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"Cannot read {shown_path(path)}: {error.strerror}.") from error
+    except RecursionError as error:
+        raise ConfigError(
+            f"{path} is nested too deeply. Write its tables and lists without nesting."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}. Save it as UTF-8.") from error
+    except toml.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from error
+    except ValueError as error:
+        raise ConfigError(f"{path} holds an int of thousands of digits. Correct it.") from error
     return values
 
 
@@ -97,6 +116,8 @@ def read_config(path: Path) -> RunConfig:
     values = read_toml(path)
     level, method = values.pop("level", None), values.pop("method", DEFAULT_METHOD)
     table, reading = values.pop("settings", {}), values.pop("reading", {})
+    if level is not None and level not in ("node", "graph"):
+        raise ConfigError(f"{path}: level must be 'node' or 'graph'. Got {shown(level)} instead.")
     if not isinstance(table, dict) or (table and values):
         raise ConfigError(
             f"{path} must hold its settings either all in a table [settings] or all at the top."

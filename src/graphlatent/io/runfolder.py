@@ -1,7 +1,7 @@
 """The folder of a run. Every file is written atomically, without pickle.
 
 - `config.toml`: level, method, settings, and options with which the input was read
-- `versions.json`: versions, seed, device, fingerprint of the input
+- `versions.json`: versions, seed, device, fingerprints of the input
 - `features.json`: encoding of the features (columns, categories, widths), fixed at fit time
 - `coordinates.safetensors`: coordinates of the fitted nodes with their ids, where there are any
 - `state/last.safetensors`: weights, optimizer, generators and history, from which a run is resumed
@@ -9,6 +9,9 @@
 - `model.safetensors`: trained weights and batch-norm statistics
 - `manifest.json`: checksums; written last, so that its presence marks a complete folder
 - `embeddings.parquet`, `results.json`: written by the command line
+
+config.toml is the last file that is written before training: a folder without it holds no run, one
+with it can be resumed. Who writes holds the folder's lock (lock.py); who reads needs none.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,30 +32,36 @@ from torch import Tensor
 
 from graphlatent._version import __version__
 from graphlatent.config import Settings
-from graphlatent.errors import RunFolderError
-from graphlatent.io.atomic import remove_leftovers, write_json, write_text
+from graphlatent.errors import OutputError, RunFolderError
+from graphlatent.io.atomic import refuse_existing, write_json, write_text
 from graphlatent.io.config_file import RunConfig, read_config, write_config
+from graphlatent.io.differences import encoding_differences, input_differences
 from graphlatent.io.history import History
+from graphlatent.io.layout import (
+    CHECKED,
+    COORDINATES,
+    EMBEDDINGS,
+    RESULTS,
+    STATE,
+    clear,
+    is_free,
+    is_run,
+    refuse_links,
+    remove_leftovers,
+)
+from graphlatent.io.lock import FolderLock
+from graphlatent.io.paths import checked_path
+from graphlatent.io.regular_files import open_regular, read_regular
 from graphlatent.io.tensors import load_tensors, save_tensors
 
 FORMAT = 1
-CHECKED = ("config.toml", "features.json", "model.safetensors")
-COORDINATES = "coordinates.safetensors"
-# The files of an old run that a new one deletes, in this order.
-_REPLACED = (
-    "manifest.json",
-    "results.json",
-    "embeddings.parquet",
-    "history.csv",
-    "model.safetensors",
-    "config.toml",
-    COORDINATES,
-    "state/last.safetensors",
-)
+_BLOCK = 1 << 20
 
 
-def versions(settings: Settings, *, device: torch.device, fingerprint: str) -> dict[str, Any]:
-    """Versions, platform, device, seed and input of a run."""
+def versions(
+    settings: Settings, *, device: torch.device, fingerprints: Mapping[str, str]
+) -> dict[str, Any]:
+    """Versions, platform, device, threads, seed and input of a run."""
     packages = {
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -64,8 +74,9 @@ def versions(settings: Settings, *, device: torch.device, fingerprint: str) -> d
         "packages": packages,
         "platform": platform.platform(),
         "device": str(device),
+        "threads": torch.get_num_threads(),
         "random_state": int(settings.random_state),
-        "input": fingerprint,
+        "input": dict(fingerprints),
     }
 
 
@@ -94,13 +105,24 @@ class RunFolder:
         replace: bool = False,
         reading: Mapping[str, Any] | None = None,
     ) -> None:
-        self.path, self.replace = Path(path), replace
+        self.path, self.replace = checked_path(path, name="path", owner="RunFolder"), replace
         self.reading: Mapping[str, Any] = reading or {}
+        self._lock = FolderLock(self.path)
 
     @property
     def state_path(self) -> Path:
         """The path of the latest snapshot."""
-        return self.path / "state" / "last.safetensors"
+        return self.path / STATE
+
+    @property
+    def embeddings_path(self) -> Path:
+        """The path of the embeddings that the command line writes."""
+        return self.path / EMBEDDINGS
+
+    @property
+    def results_path(self) -> Path:
+        """The path of the results that the command line writes."""
+        return self.path / RESULTS
 
     @property
     def complete(self) -> bool:
@@ -111,6 +133,55 @@ class RunFolder:
     def started(self) -> bool:
         """Whether the folder holds a run, complete or not."""
         return (self.path / "config.toml").is_file()
+
+    def can_resume(self) -> bool:
+        """Whether there is a run with all files that are needed to go on with it.
+
+        An earlier version that was killed as it began may have left config.toml alone. Nothing is
+        lost then by starting again.
+
+        Raises:
+            RunFolderError: where files are missing beside a snapshot or a trained model.
+        """
+        if not self.started:
+            return False
+        lost = [n for n in ("versions.json", "features.json") if not (self.path / n).is_file()]
+        if lost and (self.complete or self.state_path.is_file()):
+            raise RunFolderError(
+                f"{self.path} lacks {' and '.join(lost)}, so that its run cannot be continued. Copy"
+                " the whole folder, or start again with --overwrite."
+            )
+        return not lost
+
+    def check_free(self, *, overwrite: bool) -> None:
+        """Raise an `OutputError` where a new run cannot be started in this folder.
+
+        Args:
+            overwrite: whether it may replace a run. What is no run is never replaced.
+        """
+        if self.path.is_dir() and is_free(self.path):
+            return
+        refuse_existing(self.path, overwrite=overwrite)
+        if self.path.is_dir() and not is_run(self.path):
+            raise OutputError(
+                f"{self.path} is not a run folder, so it is not replaced. Choose another --out."
+            )
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the folder's lock, so that no other process writes in it.
+
+        Everything that writes takes it; around several of these it is held throughout.
+
+        Raises:
+            OutputError: where another process writes in the folder, one of its files is a link, or
+                it cannot be written to.
+        """
+        refuse_links(self.path)
+        with self._lock.held() as taken:
+            if taken:
+                remove_leftovers(self.path)
+            yield
 
     def begin(
         self,
@@ -125,32 +196,24 @@ class RunFolder:
         Args:
             config: level, method and settings.
             features: encoding of the features.
-            about: versions and the fingerprint of the input.
+            about: versions and the fingerprints of the input.
             coordinates: those of the fitted nodes as named tensors, or None.
         """
-        self._clear()
-        if coordinates is not None:
-            # Before config.toml, whose presence marks a run that can be resumed.
-            save_tensors(self.path / COORDINATES, coordinates, json.dumps({"format": FORMAT}))
-        write_config(self.path / "config.toml", replace(config, reading=self.reading))
-        write_json(self.path / "features.json", features)
-        write_json(self.path / "versions.json", about)
-
-    def _clear(self) -> None:
-        """Delete the files of an old run, its manifest first, and no other files."""
-        for name in _REPLACED:
-            if (self.path / name).is_file():
-                (self.path / name).unlink()
+        with self.writing():
+            clear(self.path)
+            write_json(self.path / "versions.json", about)
+            write_json(self.path / "features.json", features)
+            if coordinates is not None:
+                save_tensors(self.path / COORDINATES, coordinates, json.dumps({"format": FORMAT}))
+            write_config(self.path / "config.toml", replace(config, reading=self.reading))
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Replace the latest snapshot."""
-        save_tensors(self.state_path, snapshot.tensors, snapshot.position)
+        with self.writing():
+            save_tensors(self.state_path, snapshot.tensors, snapshot.position)
 
     def load_snapshot(self) -> Snapshot | None:
         """The latest snapshot, or None where none was saved."""
-        for folder in (self.path, self.state_path.parent):
-            if folder.is_dir():
-                remove_leftovers(folder)
         if not self.state_path.is_file():
             return None
         tensors, metadata = load_tensors(self.state_path)
@@ -163,25 +226,27 @@ class RunFolder:
 
     def finish(self, model_state: Mapping[str, Tensor], history: History) -> None:
         """Write the history, the trained model and, last, the manifest."""
-        write_text(self.path / "history.csv", history.to_csv())
-        save_tensors(
-            self.path / "model.safetensors",
-            model_state,
-            json.dumps({"format": FORMAT, "version": __version__}),
-        )
-        has_coordinates = (self.path / COORDINATES).is_file()
-        names = (*CHECKED, COORDINATES) if has_coordinates else CHECKED
-        checksums = {name: _sha256(self.path / name) for name in names}
-        write_json(
-            self.path / "manifest.json",
-            {"format": FORMAT, "graphlatent": __version__, "sha256": checksums},
-        )
+        with self.writing():
+            write_text(self.path / "history.csv", history.to_csv())
+            save_tensors(
+                self.path / "model.safetensors",
+                model_state,
+                json.dumps({"format": FORMAT, "version": __version__}),
+            )
+            has_coordinates = (self.path / COORDINATES).is_file()
+            names = (*CHECKED, COORDINATES) if has_coordinates else CHECKED
+            checksums = {name: self._sha256(name) for name in names}
+            write_json(
+                self.path / "manifest.json",
+                {"format": FORMAT, "graphlatent": __version__, "sha256": checksums},
+            )
 
     def read_config(self) -> RunConfig:
         """Level, method, settings and reading options, as written by `begin`."""
         if not self.started:
             raise RunFolderError(
-                f"{self.path} is not a run folder of graphlatent: it has no config.toml."
+                f"{self.path} is not a run folder of graphlatent: it has no config.toml. Give the"
+                " folder that 'graphlatent train --out' or 'save' wrote."
             )
         config = read_config(self.path / "config.toml")
         if config.level not in ("node", "graph"):
@@ -193,13 +258,20 @@ class RunFolder:
     def read_json(self, name: str) -> dict[str, Any]:
         """The content of one of the folder's JSON files."""
         try:
-            value = json.loads((self.path / name).read_text(encoding="utf-8"))
+            value = json.loads(read_regular(self.path / name).decode("utf-8"))
+        except FileNotFoundError as error:
+            raise self._lacking(name) from error
         except OSError as error:
-            raise RunFolderError(f"{self.path} lacks {name}: {error.strerror}.") from error
-        except ValueError as error:
-            raise RunFolderError(f"{self.path / name} is damaged: {error}.") from error
+            raise RunFolderError(f"Cannot read {self.path / name}: {error.strerror}.") from error
+        except (ValueError, RecursionError) as error:
+            raise RunFolderError(
+                f"{self.path / name} is damaged: {error}. Copy it again, or train again."
+            ) from error
         if not isinstance(value, dict):
-            raise RunFolderError(f"{self.path / name} is damaged: it does not hold a JSON object.")
+            raise RunFolderError(
+                f"{self.path / name} is damaged: it does not hold a JSON object. Copy it again, or"
+                " train again."
+            )
         return value
 
     def read_model(self) -> dict[str, Tensor]:
@@ -211,7 +283,8 @@ class RunFolder:
         """
         if not self.started:
             raise RunFolderError(
-                f"{self.path} is not a run folder of graphlatent: it has no config.toml."
+                f"{self.path} is not a run folder of graphlatent: it has no config.toml. Give the"
+                " folder that 'graphlatent train --out' or 'save' wrote."
             )
         if not self.complete:
             raise RunFolderError(
@@ -228,16 +301,27 @@ class RunFolder:
         checksums = manifest.get("sha256")
         checksums = checksums if isinstance(checksums, dict) else {}
         for name in (*CHECKED, COORDINATES) if COORDINATES in checksums else CHECKED:
-            if not (self.path / name).is_file():
-                raise RunFolderError(
-                    f"{self.path} lacks {name}. Copy the whole folder, or train again."
-                )
-            if _sha256(self.path / name) != checksums.get(name):
+            if self._sha256(name) != checksums.get(name):
                 raise RunFolderError(
                     f"{self.path / name} is not as it was saved: its checksum differs. Copy it"
                     " again, or train again."
                 )
         return load_tensors(self.path / "model.safetensors")[0]
+
+    def _lacking(self, name: str) -> RunFolderError:
+        return RunFolderError(f"{self.path} lacks {name}. Copy the whole folder, or train again.")
+
+    def _sha256(self, name: str) -> str:
+        try:
+            digest = hashlib.sha256()
+            with open_regular(self.path / name) as file:
+                while block := file.read(_BLOCK):
+                    digest.update(block)
+            return digest.hexdigest()
+        except FileNotFoundError as error:
+            raise self._lacking(name) from error
+        except OSError as error:
+            raise RunFolderError(f"Cannot read {self.path / name}: {error.strerror}.") from error
 
     def read_coordinates(self) -> dict[str, Tensor] | None:
         """The coordinates of the fitted nodes as named tensors, or None where there are none."""
@@ -261,16 +345,23 @@ class RunFolder:
             except (ValueError, KeyError, TypeError) as error:
                 raise RunFolderError(f"{self.state_path} is damaged: {error}.") from error
         try:
-            return History.from_csv((self.path / "history.csv").read_text(encoding="utf-8"))
-        except (ValueError, IndexError) as error:
+            return History.from_csv(read_regular(self.path / "history.csv").decode("utf-8"))
+        except (OSError, ValueError, IndexError) as error:
             raise RunFolderError(f"{self.path / 'history.csv'} is damaged: {error}.") from error
 
-    def check_same(self, config: RunConfig, *, fingerprint: str) -> None:
+    def check_same(
+        self,
+        config: RunConfig,
+        *,
+        fingerprints: Mapping[str, str],
+        features: Mapping[str, Any],
+    ) -> None:
         """Raise a `RunFolderError` that lists what differs from the run in this folder.
 
         Args:
             config: current level, method and settings.
-            fingerprint: fingerprint of the current input.
+            fingerprints: those of the current input as it was read, by part.
+            features: current encoding of the features.
         """
         old = self.read_config()
         differences = [
@@ -288,15 +379,14 @@ class RunFolder:
                 for key in {**before, **now}
                 if before.get(key) != now.get(key)
             ]
-        if self.read_json("versions.json").get("input") != fingerprint:
-            differences.append("the input graph: its fingerprint differs from that of the run")
+        of_input = input_differences(self.read_json("versions.json").get("input"), fingerprints)
+        differences += of_input
+        # Another input or other settings explain another encoding.
+        if not differences:
+            differences = encoding_differences(self.read_json("features.json"), features)
         if differences:
             raise RunFolderError(
                 f"Cannot resume {self.path}: "
                 + "; ".join(differences)
                 + ". Use the same input and settings, or another --out."
             )
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

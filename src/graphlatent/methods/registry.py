@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +14,8 @@ from graphlatent.errors import ConfigError
 from graphlatent.estimator import Estimator
 from graphlatent.io.runfolder import RunFolder
 
+# Modules of the package that register methods, imported when a method is asked for by name.
+_BUILT_IN = ("lagraph.estimators", "bgrl", "dgi")
 _ESTIMATORS: dict[tuple[str, str], type[Estimator]] = {}
 
 AnyEstimator = TypeVar("AnyEstimator", bound=type[Estimator])
@@ -49,7 +52,9 @@ def estimator_class(name: str, level: str) -> type[Estimator]:
 
 @cache
 def _import_plugins() -> None:
-    """Import the modules that installed packages declare as methods, which registers them."""
+    """Import our methods and those that installed packages declare, which registers them."""
+    for module in _BUILT_IN:
+        import_module(f"graphlatent.methods.{module}")
     for plugin in entry_points(group="graphlatent.methods"):
         plugin.load()
 

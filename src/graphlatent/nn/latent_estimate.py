@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphlatent.nn.similarity import NeighbourSimilarity, neighbour_similarity
+from graphlatent.nn.similarity import NeighbourSimilarity, neighbour_similarity, two_way
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.ops.svd import with_fixed_signs
 
@@ -93,7 +93,7 @@ def latent_estimate(
 
     Args:
         z: features [N, D].
-        matrix: A, symmetric [N, N].
+        matrix: A, [N, N].
         generator: of the estimated trace of a large matrix, on the CPU.
     """
     two_steps = torch.eye(STEPS + 1)[2].to(z)
@@ -106,7 +106,8 @@ def latent_estimate(
     phi = _reliability(moments, similarity)
     noise = (1 - phi) * moments.own
     near = _average(averages(matrix, z, two_steps), moments)
-    own, averaged = _from_both(moments, near, phi, near.both - _two_way(matrix) / len(z) * noise)
+    returned = float(two_way(matrix, matrix.value.to(torch.float64))) / len(z)
+    own, averaged = _from_both(moments, near, phi, near.both - returned * noise)
     parts = [
         float((weight.square() * variance).sum())
         for weight, variance in ((own, moments.own), (averaged, near.variance))
@@ -191,7 +192,7 @@ def _moments(z: Tensor, matrix: SparseMatrix) -> _Moments:
     own = torch.where(own > _ROUNDING * own.amax(), own, 0.0)
     total = weight.sum() * torch.where(own > 0, own, 1.0)
     neighbours = _along(directions, centred, edges.multiply(centred)) / total
-    deviation = float((2 * weight.square().sum()).sqrt() / weight.sum())
+    deviation = float((weight.square().sum() + two_way(matrix, weight)).sqrt() / weight.sum())
     neighbours = torch.where(own > 0, neighbours, 0.0)
     return _Moments(centred, directions, own, neighbours, deviation)
 
@@ -213,15 +214,6 @@ def _reliability(moments: _Moments, similarity: NeighbourSimilarity) -> Tensor:
     correlation = kept * moments.neighbours + (1 - kept) * mean
     homophily = max(similarity.homophily, mean, _SMALLEST_HOMOPHILY)
     return (correlation / homophily).clamp(0, _LARGEST_RELIABILITY)
-
-
-def _two_way(matrix: SparseMatrix) -> float:
-    """The trace of A A: the sum of A_ij A_ji."""
-    size, value = matrix.shape[0], matrix.value.to(torch.float64)
-    key, order = torch.sort(matrix.row * size + matrix.col)
-    back = matrix.col * size + matrix.row
-    place = torch.searchsorted(key, back).clamp(max=max(len(key) - 1, 0))
-    return float((value * value[order][place] * (key[place] == back)).sum())
 
 
 def _returning(matrix: SparseMatrix, steps: Tensor, *, generator: torch.Generator) -> float:

@@ -22,8 +22,11 @@ VARIANCE_RANGE = (0.05, 1.0)
 The variance term gives all directions of an embedding the same weight. Where averages over
 neighbours are mostly signal this keeps weak signals; where they are mostly noise it amplifies it.
 """
-_SIGNIFICANT = 2.0
-"""Standard deviations above which neighbours count as similar."""
+_SIGNIFICANT, _UNLIKE = 2.0, -3.0
+"""Standard deviations above which neighbours count as similar, and below which as unlike.
+
+Features that have nothing to do with the edges lose more from the second error than the first.
+"""
 _PROJECTED = 128
 """Random directions that many features are projected to where an estimate is enough."""
 
@@ -57,7 +60,7 @@ class NeighbourSimilarity:
     @property
     def unlike(self) -> bool:
         """Whether neighbours are less alike than they are by chance."""
-        return self.deviations < -_SIGNIFICANT
+        return self.deviations < _UNLIKE
 
     @property
     def homophily(self) -> float:
@@ -101,7 +104,7 @@ def feature_similarity(
 
     Args:
         x: features [N, F].
-        matrix: symmetric [N, N]; its diagonal is not used.
+        matrix: [N, N]; its diagonal is not used.
         generator: of the projection, on the CPU.
     """
     if x.shape[1] <= FEW:
@@ -122,11 +125,15 @@ def neighbour_similarity(rows: Tensor, matrix: SparseMatrix) -> NeighbourSimilar
 
     With u_i the rows minus their mean, and their mean square divided out, they are the averages of
     <u_i, u_j> with weights a_ij over i != j, and of <u_j, u_k> with weights a_ij a_ik over
-    different j and k that are not i. Where no node has two neighbours, both are the same.
+    different j and k that are not i. Where no node has two neighbours, both are the same. The
+    neighbours of a node i of a directed graph are those of row i.
+
+    For independent rows with covariance C, the sum of a_ij <u_i, u_j> has the variance
+    sum_ij (a_ij^2 + a_ij a_ji) |C|^2, as both directions of an edge multiply the same rows.
 
     Args:
         rows: [N, D].
-        matrix: a, symmetric [N, N]; its diagonal is not used.
+        matrix: a, [N, N]; its diagonal is not used.
     """
     exact = rows.to(torch.float64)
     centred = exact - exact.mean(0)
@@ -143,7 +150,8 @@ def neighbour_similarity(rows: Tensor, matrix: SparseMatrix) -> NeighbourSimilar
     of_siblings = around.square().sum() - (value.square() * squares[col]).sum()
     pairs = sums(value).square().sum() - value.square().sum()
     covariance = centred.T @ centred / max(len(rows), 1)
-    deviation = (2 * value.square().sum() * covariance.square().sum()).sqrt()
+    squared = value.square().sum() + two_way(matrix, value)
+    deviation = (squared * covariance.square().sum()).sqrt()
     degree = int((value != 0).sum()) / max(len(rows), 1)
     if not bool(deviation > 0):
         return NeighbourSimilarity(0.0, 0.0, 0.0, degree)
@@ -152,3 +160,20 @@ def neighbour_similarity(rows: Tensor, matrix: SparseMatrix) -> NeighbourSimilar
     has_pairs = bool(pairs > 1e-6 * value.square().sum())
     siblings = float(of_siblings / pairs / squares.mean()) if has_pairs else correlation
     return NeighbourSimilarity(correlation, siblings, float(total / deviation), degree)
+
+
+def two_way(matrix: SparseMatrix, value: Tensor) -> Tensor:
+    """The sum of a_ij a_ji, a float64 scalar: the trace of A A.
+
+    Args:
+        matrix: where the entries are, [N, N].
+        value: a, float64, one for each stored entry; symmetric where the matrix is.
+    """
+    if matrix.symmetric:
+        return value.square().sum()
+    size = matrix.shape[0]
+    key, order = torch.sort(matrix.row * size + matrix.col)
+    back = matrix.col * size + matrix.row
+    place = torch.searchsorted(key, back).clamp(max=max(len(key) - 1, 0))
+    total: Tensor = (value * value[order][place] * (key[place] == back)).sum()
+    return total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from graphlatent.errors import ConfigError
+from graphlatent.errors import ConfigError, shown
 
 
 def pick_device(device: str) -> torch.device:
@@ -15,11 +15,11 @@ def pick_device(device: str) -> torch.device:
         picked = torch.device(device)
     except RuntimeError as error:
         raise ConfigError(
-            f"device='{device}' is not a torch device. Use 'auto', 'cpu', 'cuda' or 'cuda:N'."
+            f"device={shown(device)} is not a torch device. Use 'auto', 'cpu', 'cuda' or 'cuda:N'."
         ) from error
     if picked.type not in ("cpu", "cuda"):
         raise ConfigError(
-            f"device='{device}' is not supported. Use 'auto', 'cpu', 'cuda' or 'cuda:N'."
+            f"device={shown(device)} is not supported. Use 'auto', 'cpu', 'cuda' or 'cuda:N'."
         )
     if picked.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(

@@ -30,6 +30,7 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.measurements import FEW
 from graphlatent.data.structure import structure_coordinates
 from graphlatent.errors import ConfigError, InputError, RunFolderError
+from graphlatent.io.differences import encoding_differences
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.training.loop import seeded
@@ -48,8 +49,9 @@ def fit_encoding(
         graph: what the encoding may see.
         settings: `degree_cap`, `standardize`, `row_normalize`, `scale_features`, `random_state`,
             `structure` and, at node level, `structure_dim`.
-        run: a run that is resumed, whose stored coordinates are used: computed again, on another
-            machine or with another number of threads, they would not have the same bits.
+        run: a run that is resumed. Its stored encoding and coordinates are used: computed again, on
+            another machine or with another number of threads, they would not have the same bits. So
+            is its decision for or against coordinates, which depends on measurements.
 
     Raises:
         ConfigError: where structure='always' and there are several graphs.
@@ -57,6 +59,10 @@ def fit_encoding(
             negative.
         RunFolderError: where the run's coordinates are damaged.
     """
+    return _as_stored(_fit(graph, settings, run), run)
+
+
+def _fit(graph: GraphData, settings: Settings, run: RunFolder | None) -> FeatureSpec:
     if ignores_features(graph, settings):
         kind: Literal["given", "columns"] = "columns" if graph.columns else "given"
         spec = replace(_fit_unscaled(graph.without_features(), settings, run), ignored=kind)
@@ -64,7 +70,7 @@ def fit_encoding(
         spec = _fit_unscaled(graph, settings, run)
     if settings.scale_features:
         spec = fit_scale(spec, graph, row_normalize=settings.row_normalize)
-    if spec.structure_dim or not embeds_coordinates(graph, settings):
+    if spec.structure_dim or not embeds_coordinates(graph, settings, run=run):
         return spec
     coordinates = _coordinates(graph, settings, run)
     return replace(
@@ -75,12 +81,23 @@ def fit_encoding(
     )
 
 
+def _as_stored(spec: FeatureSpec, run: RunFolder | None) -> FeatureSpec:
+    """The encoding that a run has stored, where this one differs by rounding errors only."""
+    if run is None or run.replace or not run.can_resume():
+        return spec
+    stored = run.read_json("features.json")
+    # Other differences are reported with those of the input and of the settings.
+    if encoding_differences(stored, spec.to_dict()):
+        return spec
+    return replace(FeatureSpec.from_dict(stored), coordinates=spec.coordinates)
+
+
 def _fit_unscaled(graph: GraphData, settings: Settings, run: RunFolder | None) -> FeatureSpec:
     spec = fit_features(graph, degree_cap=settings.degree_cap, standardize=settings.standardize)
     if settings.scale_features and settings.standardize and not settings.row_normalize:
         scales_few = getattr(settings, "embedding", "") == "combined"
         spec = fit_standard(spec, graph, more_than=FEW if scales_few else 0)
-    if not uses_coordinates(graph, settings):
+    if not uses_coordinates(graph, settings, run=run):
         local = spec.kind == "degree" and getattr(settings, "structure", "none") == "auto"
         return fit_local(spec, graph) if local else spec
     stored = _coordinates(graph, settings, run)
@@ -109,11 +126,14 @@ def _coordinates(graph: GraphData, settings: Settings, run: RunFolder | None) ->
     return stored
 
 
-def embeds_coordinates(graph: GraphData, settings: Settings) -> bool:
+def embeds_coordinates(
+    graph: GraphData, settings: Settings, *, run: RunFolder | None = None
+) -> bool:
     """Whether coordinates computed from the edges stand in the embedding beside given features.
 
     Under structure='auto' they do in the combined embedding of a single graph, most of which is
-    connected, if its edges are predictable from each other (communities.py).
+    connected, if its edges are predictable from each other (communities.py). A `run` that is
+    resumed has stored whether they are.
     """
     auto = getattr(settings, "structure", "none") == "auto"
     combined = getattr(settings, "embedding", "") == "combined"
@@ -121,7 +141,8 @@ def embeds_coordinates(graph: GraphData, settings: Settings) -> bool:
         return False
     if not has_different_ids(graph) or _largest_component(graph) < _CONNECTED * graph.num_nodes:
         return False
-    return edge_prediction(graph).succeeds
+    stored = _stored_decision(run)
+    return edge_prediction(graph).succeeds if stored is None else stored == "embedding"
 
 
 def _largest_component(graph: GraphData) -> int:
@@ -156,13 +177,14 @@ def ignores_features(graph: GraphData, settings: Settings) -> bool:
     return auto and int(graph.degree.max()) > 0 and graph.has_equal_features()
 
 
-def uses_coordinates(graph: GraphData, settings: Settings) -> bool:
+def uses_coordinates(graph: GraphData, settings: Settings, *, run: RunFolder | None = None) -> bool:
     """Whether the features of this graph are, or contain, coordinates computed from its edges.
 
     Under 'auto' they are used where a single graph has no features, or the same for every node, and
     its edges are usable: at least one of positive weight between two nodes, no negative weight, and
     not known to be unpredictable, as those of a random graph are.
-    Methods that embed whole graphs do not use them.
+    Methods that embed whole graphs do not use them. A `run` that is resumed has stored whether its
+    edges are predictable.
 
     Raises:
         ConfigError: where structure='always' and there are several graphs.
@@ -176,12 +198,30 @@ def uses_coordinates(graph: GraphData, settings: Settings) -> bool:
     if structure != "auto" or isinstance(settings, GraphSettings):
         return structure == "always"
     featureless = graph.x is None and not graph.columns
-    return (
+    possible = (
         hasattr(settings, "structure_dim")
         and _has_usable_edges(graph)
         and (featureless or graph.has_equal_features())
-        and not edge_prediction(graph).fails
     )
+    stored = _stored_decision(run) if possible else None
+    return possible and (
+        not edge_prediction(graph).fails if stored is None else stored == "features"
+    )
+
+
+def _stored_decision(run: RunFolder | None) -> Literal["features", "embedding", "none"] | None:
+    """Where a run that is resumed has its coordinates; None where no run is resumed.
+
+    Raises:
+        RunFolderError: where its features.json is damaged.
+    """
+    if run is None or run.replace or not run.can_resume():
+        return None
+    try:
+        spec = FeatureSpec.from_dict(run.read_json("features.json"))
+    except (InputError, TypeError) as error:
+        raise RunFolderError(f"{run.path / 'features.json'} is damaged: {error}") from error
+    return spec.coordinates_in if spec.structure_dim else "none"
 
 
 def stored_coordinates(run: RunFolder) -> NodeCoordinates | None:

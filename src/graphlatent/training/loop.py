@@ -20,10 +20,12 @@ from torch import Tensor, nn
 
 from graphlatent.config import Settings
 from graphlatent.data.batches import BatchSource
-from graphlatent.errors import NonFiniteLossError, TrainingInterrupted
+from graphlatent.errors import NonFiniteLossError, TrainingInterrupted, bad_argument
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
 from graphlatent.methods.base import Method
+from graphlatent.training.checkpoint import check_snapshot
+from graphlatent.training.finite import first_not_finite, settings_to_lower, training_state
 from graphlatent.training.peak_memory import PeakMemory
 from graphlatent.training.stepper import (
     Stepper,
@@ -70,6 +72,12 @@ def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.
     generator = torch.Generator(device=device)
     generator.manual_seed(seed * 4 + stream)
     return generator
+
+
+def check_hooks(value: object, *, owner: str) -> None:
+    """Raise a `ConfigError` where an argument is neither `Hooks` nor None."""
+    if value is not None and not isinstance(value, Hooks):
+        raise bad_argument("hooks", owner=owner, allowed="a Hooks or None", got=value)
 
 
 class Training:
@@ -137,6 +145,7 @@ class Training:
             while self.epoch < last and not self._out_of_patience():
                 self.run_epoch(hooks)
             self._record_pending()
+            self._check_weights()
             self._report(hooks)
         self.stepper.reset()
         self.model.eval()
@@ -217,18 +226,18 @@ class Training:
             listed = ", ".join(f"{name}={value:g}" for name, value in values)
             raise NonFiniteLossError(
                 f"The loss is not a finite number at epoch {epoch}, step {step + 1}: {listed}. The"
-                " last good checkpoint, if one was saved, is kept. Try a smaller lr, or features"
-                " on a smaller scale."
+                " last good checkpoint, if one was saved, is kept."
+                f" {settings_to_lower(self.settings)}"
             )
 
     def _check_weights(self) -> None:
-        for name, value in self.model.state_dict().items():
-            if not bool(torch.isfinite(value).all()):
-                raise NonFiniteLossError(
-                    f"The weights {name} are not finite after epoch {self.epoch}, step"
-                    f" {self.step}. The last good checkpoint, if one was saved, is kept. Try a"
-                    " smaller lr, or features on a smaller scale."
-                )
+        name = first_not_finite(training_state(self.model, self.optimizer))
+        if name is not None:
+            raise NonFiniteLossError(
+                f"Weights, or the state of the optimizer, are not finite after epoch {self.epoch},"
+                f" step {self.step}: {name}. The last good checkpoint, if one was saved, is kept."
+                f" {settings_to_lower(self.settings)}"
+            )
 
     def snapshot(self) -> Snapshot:
         """The state between two steps."""
@@ -249,12 +258,17 @@ class Training:
             "step": self.step,
             "term_names": self.method.term_names,
             "method": self.method.state(),
+            "moments": sorted(self.optimizer.state_dict()["state"]),
         }
         return Snapshot(copies, json.dumps(position))
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Return to the state that `snapshot` holds."""
-        tensors, position = dict(snapshot.tensors), json.loads(snapshot.position)
+        """Return to the state that `snapshot` holds.
+
+        Raises:
+            ValueError: where it is not one that this run could have saved; nothing is changed then.
+        """
+        tensors, position = dict(snapshot.tensors), check_snapshot(snapshot, self)
         prefix = "model."
         weights = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
         self.model.load_state_dict(weights)
@@ -272,7 +286,7 @@ class Training:
         self.pending, self.unreported = [], []
         device = next(self.model.parameters()).device
         self.values = [row.to(device) for row in tensors["values"]]
-        self.epoch, self.step = int(position["epoch"]), int(position["step"])
+        self.epoch, self.step = position["epoch"], position["step"]
         self.method.load_state(position["method"])
 
 

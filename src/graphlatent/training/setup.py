@@ -33,6 +33,8 @@ DENSE_ADVANTAGE = {"cpu": 10.0, "cuda": 40.0}
 
 Measured in benchmarks/README.md.
 """
+LOST = 2.0**-24
+"""A number that is less than this part of another one is lost when float32 adds them."""
 # Larger features are not converted to dense on a CPU.
 _DENSE_BYTES = 1 << 30
 
@@ -62,6 +64,8 @@ def set_up(
             GraphLatentWarning,
             stacklevel=4,
         )
+    if getattr(model.encoder, "kind", None) == "gin":
+        _warn_of_lost_sums(graph)
     if method.chooses_feature_form(model):
         form = choose_form(
             graph.x,
@@ -94,6 +98,27 @@ def set_up(
     if isinstance(source, NodeBatches):
         return training, whole
     return training, lambda: source.everything
+
+
+def _warn_of_lost_sums(graph: GraphData) -> None:
+    """Warn where sums over neighbours differ by more between nodes than float32 can tell."""
+    if graph.edge_weight is None:
+        return
+    weight = graph.edge_weight.to(torch.float64).abs()
+    # A node's own features have weight 1.
+    sums = torch.ones(graph.num_nodes, dtype=torch.float64)
+    sums.index_add_(0, graph.edge_index[1], weight)
+    largest = float(sums.max())
+    lost = int((sums < LOST * largest).sum())
+    if lost:
+        warnings.warn(
+            f"The edge weights of a node sum to as much as {largest:.3g}, and those of"
+            f" {lost:,} nodes to less than {LOST:.0e} of that. encoder='gin' sums over neighbours:"
+            " in float32 these nodes become the same. Take logarithms of the weights, or use"
+            " encoder='gcn', which divides by their sums.",
+            GraphLatentWarning,
+            stacklevel=4,
+        )
 
 
 def choose_form(

@@ -109,3 +109,13 @@ def test_labels_side_by_side():
     assert stack_labels([]) is None
     assert stack_labels([np.array([1, 2])]).tolist() == [1, 2]
     assert stack_labels([np.array([1, 2]), np.array([True, False])]).dtype == np.int64
+
+
+@pytest.mark.parametrize("option", ["features", "label", "drop"])
+@pytest.mark.parametrize("value", [7, 1.5, np.array(1), len])
+def test_names_that_are_no_list(option, value):
+    with pytest.raises(InputError) as caught:
+        TableOptions(**{option: value})
+    assert str(caught.value) == (
+        f"The option '{option}' must be a list of column names. Got {value!r}."
+    )

@@ -7,11 +7,10 @@ Columns that a reader asks for as text (ids) are not converted to numbers, so '0
 
 from __future__ import annotations
 
-import csv
-import gzip
-import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyarrow import csv as arrow_csv
 
+from graphlatent.data.readers.parquet import read_parquet
+from graphlatent.data.readers.text_files import read_text
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import exists, first_line, refusing_damage, regular_file
 
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
+LONG_CATEGORY = 64
 TABLE_SUFFIXES = (*DELIMITERS, ".parquet")
 
 
@@ -43,10 +44,14 @@ class LoadedTable:
     name: str
     from_text: bool = False
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
         """The columns' names."""
         return list(self.data.column_names)
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.columns)}
 
     @property
     def num_rows(self) -> int:
@@ -66,12 +71,16 @@ class LoadedTable:
 
         Raises `InputError` where there is no column of that name.
         """
-        if name not in self.columns:
+        if name not in self._position:
             raise InputError(self._no_column(name, option))
-        column = self.data.column(name)
+        column = self.data.column(self._position[name])
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         return column.combine_chunks()
+
+    def is_categorical(self, name: str) -> bool:
+        """Whether the column, which must be there, has categories."""
+        return bool(pa.types.is_dictionary(self.data.schema.field(self._position[name]).type))
 
     def _no_column(self, name: str, option: str) -> str:
         found = ", ".join(map(repr, self.columns))
@@ -98,6 +107,11 @@ def is_table(value: object) -> bool:
     return isinstance(value, pd.DataFrame | pa.Table)
 
 
+def is_text_view(kind: Any) -> bool:
+    """Whether a pyarrow type is that of text with views, which pyarrow has from version 16 on."""
+    return "string_view" in str(kind) and hasattr(pa.types, "is_string_view")
+
+
 def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> LoadedTable:
     """The table in `source`: a file by its suffix, a pandas DataFrame or a pyarrow Table.
 
@@ -113,6 +127,8 @@ def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> L
     if isinstance(source, str | Path):
         table = _load_file(Path(source), role, text_columns)
     elif isinstance(source, pa.Table):
+        with refusing_damage(f"{role}: the pyarrow Table is inconsistent"):
+            source.validate(full=True)
         table = LoadedTable(source, role)
     elif isinstance(source, pd.DataFrame):
         table = LoadedTable(_from_pandas(source, role), role)
@@ -121,7 +137,7 @@ def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> L
             f"{role} must be a path, a pandas DataFrame or a pyarrow Table. Got"
             f" {type(source).__name__}."
         )
-    twice = sorted({c for c in table.columns if table.columns.count(c) > 1})
+    twice = sorted(name for name, count in Counter(table.columns).items() if count > 1)
     if twice:
         raise InputError(
             f"{table.name}: columns must have different names. {twice} occur more than once."
@@ -134,11 +150,13 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
 
     Objects are text, with None where a value is missing.
 
-    Categorical columns become text, whatever their categories are.
+    Categorical columns become text, whatever their categories are: NumPy's own where none is
+    missing or long, so that it is known that text was meant.
     """
     column = table.column(name, option=option)
     kind = column.type
-    if pa.types.is_dictionary(table.data.column(name).type) or pa.types.is_large_string(kind):
+    categorical = table.is_categorical(name)
+    if categorical or is_text_view(kind) or pa.types.is_large_string(kind):
         column, kind = column.cast(pa.string()), pa.string()
     if pa.types.is_decimal(kind):
         column, kind = column.cast(pa.float64()), pa.float64()
@@ -159,76 +177,40 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
             " 'features')."
         )
     array: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
-    return array
+    return _as_categories(array) if categorical and column.null_count == 0 else array
+
+
+def _as_categories(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Short text as NumPy's own type, whose rows are all as long as the longest."""
+    if max(map(len, array.tolist()), default=0) > LONG_CATEGORY:
+        return array
+    text = array.astype(np.str_)
+    # It ends before NULs.
+    return text if text.tolist() == array.tolist() else array
 
 
 def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> LoadedTable:
     name = f"{role} ({path.name})"
     suffix = table_suffix(path)
     if suffix is None:
+        # A name that no file can have is not repeated.
+        if not exists(path) and str(path) == "-":
+            regular_file(path, role=role)
         raise InputError(
             f"{role}: {path} is no table that can be read. Accepted are files ending in"
             f" {', '.join(TABLE_SUFFIXES)}."
         )
-    if not path.is_file():
-        raise InputError(f"{role}: there is no file {path}. Check the path.")
+    regular_file(path, role=role)
     if suffix == ".parquet":
-        return LoadedTable(_read_parquet(path, name), name)
-    return LoadedTable(_read_text(path, name, suffix, text_columns), name, from_text=True)
-
-
-def _read_parquet(path: Path, name: str) -> Any:
-    try:
-        # Unlike read_table: no columns made up from folder names.
-        with pq.ParquetFile(path) as file:
-            return file.read()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(
-            f"{name}: {path} cannot be read as Parquet. {_first_line(error)} Write the file again."
-        ) from error
-
-
-def _read_text(path: Path, name: str, suffix: str, text_columns: Sequence[str]) -> Any:
-    delimiter, packed = DELIMITERS[suffix], suffix.endswith(".gz")
-    names, has_rows = _header(path, name, delimiter, packed=packed)
-    if not has_rows:
-        return pa.table({c: pa.array([], pa.string()) for c in names})
-    options = {
-        "read_options": arrow_csv.ReadOptions(column_names=names, skip_rows=1),
-        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter),
-        "convert_options": arrow_csv.ConvertOptions(
-            column_types={c: pa.string() for c in text_columns}
-        ),
-    }
-    try:
-        return arrow_csv.read_csv(
-            pa.input_stream(str(path), compression="gzip") if packed else path, **options
-        )
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(
-            f"{name}: {path} cannot be read as a table with {len(names)} columns split at"
-            f" {delimiter!r}. {_first_line(error)}"
-        ) from error
-
-
-def _header(path: Path, name: str, delimiter: str, *, packed: bool) -> tuple[list[str], bool]:
-    """The names in the first line, and whether anything follows."""
-    opened = gzip.open if packed else open
-    try:
-        with opened(path, "rt", newline="", encoding="utf-8-sig") as file:
-            header = next(csv.reader(file, delimiter=delimiter), None)
-            has_rows = any(line.strip() for line in file)
-    except (OSError, UnicodeDecodeError, csv.Error, EOFError, zlib.error) as error:
-        kind = "gzipped UTF-8 text" if packed else "UTF-8 text"
-        raise InputError(
-            f"{name}: {path} cannot be read as {kind}. {_first_line(error)}"
-        ) from error
-    if not header or not any(cell.strip() for cell in header):
-        raise InputError(
-            f"{name}: {path} has no header. The first line must name the columns, such as"
-            f" source{delimiter}target."
-        )
-    return [cell.strip() for cell in header], has_rows
+        return LoadedTable(read_parquet(path, name), name)
+    table = read_text(
+        path,
+        name,
+        delimiter=DELIMITERS[suffix],
+        packed=suffix.endswith(".gz"),
+        text_columns=text_columns,
+    )
+    return LoadedTable(table, name, from_text=True)
 
 
 def _from_pandas(frame: pd.DataFrame, role: str) -> Any:
@@ -240,12 +222,7 @@ def _from_pandas(frame: pd.DataFrame, role: str) -> Any:
         return pa.table([pa.nulls(0)] * frame.shape[1], names=list(frame.columns))
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InputError(
-            f"{role}: the DataFrame has a column of mixed or unknown types. {_first_line(error)}"
+            f"{role}: the DataFrame has a column of mixed or unknown types. {first_line(error)}"
         ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return f"The reader says: {text.rstrip('.')}."

@@ -5,6 +5,7 @@ The suffix of a file, or the contents of a folder, determine the reader.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.data.readers.tu import find_tu, read_tu
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import exists, files_of, is_folder, regular_file
 
 ACCEPTED = (
     "edge tables (.csv, .tsv, both also .gz, .parquet), .graphml files or a folder of them,"
@@ -40,18 +42,20 @@ def read_path(
         InputError: where there is no such file, or it is of another kind, or damaged.
     """
     path = Path(path)
-    if not path.exists():
+    if not exists(path):
         raise InputError(
             f"There is no file or folder {path}. Check the path. Accepted are {ACCEPTED}."
         )
-    if path.is_file() and table_suffix(path) is not None:
-        return read_tables(path, nodes, options=options)
+    if not is_folder(path):
+        regular_file(path)
+        if table_suffix(path) is not None:
+            return read_tables(path, nodes, options=options)
     if nodes is not None:
         raise InputError(
             f"A node table goes with an edge table ({', '.join(TABLE_SUFFIXES)}) only, but {path}"
             " is none. Leave 'nodes' out."
         )
-    if path.is_dir():
+    if is_folder(path):
         return _read_folder(path, options)
     if path.suffix.lower() == ".graphml":
         return read_graphml(path, options=options)
@@ -73,7 +77,7 @@ def _refuse_columns(path: Path, options: TableOptions | None) -> None:
 def _unused_tu_files(place: Path, name: str) -> dict[str, str]:
     """A note on the files of a TU data set that describe edges, which are not used."""
     files = [f"{name}_{what}.txt" for what in ("edge_labels", "edge_attributes")]
-    unused = [file for file in files if (place / file).is_file()]
+    unused = [file for file in files if exists(place / file)]
     return {"files": f"{name}: {', '.join(unused)} is not used."} if unused else {}
 
 
@@ -83,7 +87,7 @@ def _read_folder(folder: Path, options: TableOptions | None) -> list[RawGraph]:
         _refuse_columns(folder, options)
         first, *others = read_tu(folder)
         return [replace(first, notes=_unused_tu_files(*found)), *others]
-    files = sorted(p for p in folder.iterdir() if p.suffix.lower() == ".graphml")
+    files = [p for p in files_of(folder) if p.suffix.lower() == ".graphml"]
     if not files:
         raise InputError(
             f"The folder {folder} holds nothing that can be read. Accepted are {ACCEPTED}."
@@ -91,8 +95,17 @@ def _read_folder(folder: Path, options: TableOptions | None) -> list[RawGraph]:
     graphs = []
     for file in files:
         several = read_graphml(file, options=options)
-        ids = [file.stem] if len(several) == 1 else [f"{file.stem}/{g.graph_id}" for g in several]
+        # A graph without an id has its number.
+        ids = [str(i) if g.graph_id is None else g.graph_id for i, g in enumerate(several)]
+        names = [file.stem] if len(several) == 1 else [f"{file.stem}/{each}" for each in ids]
         graphs += [
-            replace(graph, graph_id=graph_id) for graph, graph_id in zip(several, ids, strict=True)
+            replace(graph, graph_id=graph_id)
+            for graph, graph_id in zip(several, names, strict=True)
         ]
+    (most, count), *_ = Counter(g.graph_id for g in graphs).most_common(1)
+    if count > 1:
+        raise InputError(
+            f"The folder {folder} has {count} graphs that would have the id {most!r}, from the"
+            " names of the files and the ids of the graphs in them. Rename a file or a graph."
+        )
     return graphs

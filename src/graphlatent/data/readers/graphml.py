@@ -22,15 +22,20 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphlatent.data.graph import RawGraph
+from graphlatent.data.memory_limit import readable, require_memory
 from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import refusing_damage, regular_file
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+_EDGE_DEFAULT = {"undirected": False, "directed": True}
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 # Bytes read at a time: few before the root element, so that a document type is refused before its
 # entities are read, many after it.
 _BEFORE_ROOT, _CHUNK = 16, 2**16
+# Memory for each byte of a file, measured on the file above.
+_BYTES_PER_BYTE = 6
 
 
 def read_graphml(path: Path, *, options: TableOptions | None = None) -> list[RawGraph]:
@@ -47,15 +52,15 @@ def read_graphml(path: Path, *, options: TableOptions | None = None) -> list[Raw
     options = options or TableOptions()
     reader = _Reader(path)
     parser = ET.XMLParser(target=reader)
-    try:
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK if reader.has_root else _BEFORE_ROOT):
-                parser.feed(chunk)
+    size = regular_file(path)
+    require_memory(_BYTES_PER_BYTE * size, what=f"{path}, a file of {readable(size)},")
+    with (
+        refusing_damage(f"{path} cannot be read as GraphML", way_out="Write the file again."),
+        path.open("rb") as file,
+    ):
+        while chunk := file.read(_CHUNK if reader.has_root else _BEFORE_ROOT):
+            parser.feed(chunk)
         parser.close()
-    except (ET.ParseError, OSError, LookupError, UnicodeError) as error:
-        raise InputError(
-            f"{path} cannot be read as GraphML. The reader says: {error}. Write the file again."
-        ) from error
     if not reader.graphs:
         raise InputError(
             f"{path} holds no <graph> element, so no graph. Check that it is a GraphML file."
@@ -97,6 +102,7 @@ class _Reader:
         self.has_root = False
         self.keys: dict[str, _Key] = {}
         self.graphs: list[_Graph] = []
+        self._graph_ids: set[str | None] = set()
         # Tags from the root down to the current element.
         self._open: list[str] = []
         self._text: list[str] = []
@@ -119,10 +125,16 @@ class _Reader:
             self._start_key(attributes)
         elif tag == "graph":
             self._start_graph(attributes)
-        elif tag == "node" and self.graphs:
-            self._start_node(self._wanted(attributes, "id", "node"))
-        elif tag == "edge" and self.graphs:
-            self._start_edge(attributes)
+        elif tag in ("node", "edge"):
+            if not self._open or self._open[-1] != "graph":
+                raise InputError(
+                    f"{self.path} has a <{tag}> element outside <graph>. Move it into the graph it"
+                    " belongs to."
+                )
+            if tag == "node":
+                self._start_node(self._wanted(attributes, "id", "node"))
+            else:
+                self._start_edge(attributes)
         elif tag == "hyperedge":
             raise InputError(
                 f"{self.path} has a hyperedge, which is not supported. Replace it by edges between"
@@ -152,7 +164,12 @@ class _Reader:
                 if parent == "node"
                 else (graph.edge_values, len(graph.edges))
             )
-            values.setdefault(self._key_id, {})[number - 1] = "".join(self._text)
+            of_key = values.setdefault(self._key_id, {})
+            if number - 1 in of_key:
+                raise InputError(
+                    f"{self.path}: a {parent} has two values of key '{self._key_id}'. Drop one."
+                )
+            of_key[number - 1] = "".join(self._text)
 
     def close(self) -> None:
         """Nothing to hand back: the graphs are in `graphs`."""
@@ -162,8 +179,25 @@ class _Reader:
             raise InputError(f"{self.path} has a <{tag}> element without the attribute '{name}'.")
         return attributes[name]
 
+    def _one_of(
+        self, attributes: Mapping[str, str], name: str, meaning: Mapping[str, bool]
+    ) -> bool:
+        """What an attribute with few values means; the first of them where it is not there."""
+        value = attributes.get(name, next(iter(meaning)))
+        if value not in meaning:
+            allowed = ", ".join(map(repr, meaning))
+            raise InputError(
+                f"{self.path}: the attribute '{name}' must be one of {allowed}. Got {value!r}."
+            )
+        return meaning[value]
+
     def _start_key(self, attributes: Mapping[str, str]) -> None:
         self._key_id = self._wanted(attributes, "id", "key")
+        if self._key_id in self.keys:
+            raise InputError(
+                f"{self.path} has two <key> elements with the id '{self._key_id}'. Give every key"
+                " an id of its own."
+            )
         name = attributes.get("attr.name", self._key_id if "attr.type" in attributes else None)
         # Keys without name and type hold drawings (yEd's), no attributes.
         if name is not None:
@@ -177,8 +211,14 @@ class _Reader:
                 f"{self.path} has a graph inside a node, which is not supported. Write each graph"
                 " by itself."
             )
+        if "id" in attributes and attributes["id"] in self._graph_ids:
+            raise InputError(
+                f"{self.path} has two graphs with the id {attributes['id']!r}. Give every graph an"
+                " id of its own."
+            )
+        self._graph_ids.add(attributes.get("id"))
         self.graphs.append(
-            _Graph(attributes.get("id"), attributes.get("edgedefault", "undirected") == "directed")
+            _Graph(attributes.get("id"), self._one_of(attributes, "edgedefault", _EDGE_DEFAULT))
         )
 
     def _start_node(self, node_id: str) -> None:
@@ -191,8 +231,11 @@ class _Reader:
 
     def _start_edge(self, attributes: Mapping[str, str]) -> None:
         graph = self.graphs[-1]
-        directed = attributes.get("directed")
-        is_directed = graph.directed if directed is None else directed == "true"
+        is_directed = (
+            self._one_of(attributes, "directed", _TRUTH)
+            if "directed" in attributes
+            else graph.directed
+        )
         graph.edges.append(
             (
                 self._wanted(attributes, "source", "edge"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -10,10 +11,14 @@ import numpy as np
 from torch import Tensor
 
 from graphlatent.data.graph import RawGraph
+from graphlatent.data.ids import exact_ids
+from graphlatent.data.readers.messages import shortened
 from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import refusing_damage
 
 Array: TypeAlias = np.ndarray[Any, Any]
+_REAL = (int, float, np.integer, np.floating, np.bool_)
 
 
 def is_networkx(value: object) -> bool:
@@ -46,6 +51,7 @@ def read_networkx(
     """
     options = options or TableOptions()
     nodes = list(graph.nodes)
+    _check_ids(nodes, name)
     position = {node: i for i, node in enumerate(nodes)}
     edges = [(position[u], position[v]) for u, v in graph.edges()]
     notes = unused_edge_columns(
@@ -58,7 +64,7 @@ def read_networkx(
         x=x,
         columns=columns,
         edge_weight=_weights(graph, options.weight, name, notes),
-        node_ids=_column(nodes),
+        node_ids=exact_ids(nodes),
         y=stack_labels([_labels(graph, nodes, each, name) for each in options.labels]),
         name=name,
         directed=bool(graph.is_directed()),
@@ -75,9 +81,10 @@ def _other_edge_attributes(graph: Any, weight: str) -> list[Any]:
 def _weights(graph: Any, weight: str | None, name: str, notes: dict[str, str]) -> Array | None:
     edges = list(graph.edges(data=weight or "weight", default=None))
     values = [value for _, _, value in edges]
-    if weight is None and None in values:
-        if any(value is not None for value in values):
-            missing = values.count(None)
+    # Not by '==', which an attribute may define as it likes.
+    missing = sum(value is None for value in values)
+    if weight is None and missing:
+        if missing < len(values):
             notes["weights"] = (
                 f"{name}: {missing} of {len(values)} edges have no 'weight', so weights are not"
                 " used. Give all edges one, or none."
@@ -85,14 +92,20 @@ def _weights(graph: Any, weight: str | None, name: str, notes: dict[str, str]) -
         return None
     if not values:
         return None
-    for u, v, value in edges:
-        if not isinstance(value, int | float | np.number):
-            came = "nothing" if value is None else repr(value)
+    numbers = np.empty(len(values))
+    for i, (u, v, value) in enumerate(edges):
+        try:
+            numbers[i] = float(value) if isinstance(value, _REAL) else math.nan
+        # Too large, or a time, which NumPy counts among the integers.
+        except (OverflowError, TypeError):
+            numbers[i] = math.nan
+        if not math.isfinite(numbers[i]):
+            came = "nothing" if value is None else shortened(value)
             raise InputError(
                 f"{name}: edge attribute '{weight or 'weight'}' must be a number everywhere. Edge"
-                f" ({u!r}, {v!r}) has {came}."
+                f" ({shortened(u)}, {shortened(v)}) has {came}. Give it a finite int or float."
             )
-    return np.array(values, dtype=np.float64)
+    return numbers
 
 
 def _features(
@@ -108,7 +121,10 @@ def _features(
     values = {attribute: _values(graph, nodes, attribute, name) for attribute in names}
     vectors = [attribute for attribute in names if any(_is_vector(v) for v in values[attribute])]
     if not vectors:
-        return None, {attribute: _column(values[attribute]) for attribute in names} or None
+        return None, {
+            attribute: _feature_column(values[attribute], nodes, attribute, name)
+            for attribute in names
+        } or None
     if len(vectors) < len(names):
         scalars = [attribute for attribute in names if attribute not in vectors]
         raise InputError(
@@ -164,7 +180,7 @@ def _labels(graph: Any, nodes: list[Any], attribute: str, name: str) -> Array:
             f"{name}: no node has an attribute '{attribute}' (option 'label'). Name another one, or"
             " leave the option out."
         )
-    return _column(values)
+    return _column(values, exact=True)
 
 
 def _is_vector(value: Any) -> bool:
@@ -174,7 +190,8 @@ def _is_vector(value: Any) -> bool:
 
 
 def _matrix(values: list[Any], nodes: list[Any], attribute: str, name: str) -> Array:
-    shapes = [np.shape(value) for value in values]
+    with refusing_damage(f"{name}: attribute '{attribute}' must be a vector on every node"):
+        shapes = [np.shape(value) for value in values]
     for node, shape in zip(nodes, shapes, strict=True):
         if shape != shapes[0] or len(shape) != 1:
             raise InputError(
@@ -190,13 +207,44 @@ def _matrix(values: list[Any], nodes: list[Any], attribute: str, name: str) -> A
     return matrix
 
 
-def _column(values: list[Any]) -> Array:
-    """The values as an array of numbers or truth values where all are, else of objects."""
+def _column(values: list[Any], *, exact: bool = False) -> Array:
+    """The values as an array of numbers or truth values where all are, else of objects.
+
+    With `exact`, of objects also where NumPy would round integers.
+    """
     plain = [
-        value.item() if isinstance(value, np.generic | np.ndarray | Tensor) else value
+        value.item()
+        if isinstance(value, np.generic)
+        or (isinstance(value, np.ndarray | Tensor) and not value.ndim)
+        else value
         for value in values
     ]
     types = set(map(type, plain))
-    if types <= {bool} or types <= {int, float}:
+    if types <= {bool}:
         return np.array(plain)
-    return np.fromiter(plain, dtype=object, count=len(plain))
+    if types <= {int, float} and not (
+        exact and any(type(each) is int and abs(each) > 2**53 for each in plain)
+    ):
+        return np.array(plain)
+    return exact_ids(plain)
+
+
+def _feature_column(values: list[Any], nodes: list[Any], attribute: str, name: str) -> Array:
+    for node, value in zip(nodes, values, strict=True):
+        if type(value) is int and abs(value) > sys.float_info.max:
+            raise InputError(
+                f"{name}: attribute '{attribute}' of node {node!r} is {shortened(value)}, too large"
+                " for a feature. Give it a smaller number, or leave the attribute out."
+            )
+    return _column(values)
+
+
+def _check_ids(nodes: list[Any], name: str) -> None:
+    """Raise where a node has a name by which it is not found again."""
+    for node in nodes:
+        if isinstance(node, Tensor) or (isinstance(node, float | np.floating) and node != node):
+            raise InputError(
+                f"{name}: {shortened(node)} is the name of a node, but is not equal to a copy of"
+                " itself. Name the nodes by integers or text, for example with"
+                " networkx.convert_node_labels_to_integers."
+            )

@@ -7,8 +7,6 @@ PyTorch Geometric's reader makes them dense and 0 or 1.
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphlatent.data.graph import RawGraph
+from graphlatent.data.readers.array_files import ArrayFile, open_arrays
+from graphlatent.data.readers.arrays import nonzeros
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import refusing_damage
 
 # Share of non-zero features above which a dense matrix is both smaller and faster.
 _DENSE_ABOVE = 0.25
@@ -33,55 +34,37 @@ def read_npz(path: Path, *, binarize: bool = False) -> RawGraph:
     Raises:
         InputError: where the file is missing, damaged, or of another kind.
     """
-    if not path.is_file():
-        raise InputError(f"There is no file {path}. Check the path.")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return _read(file, path, binarize=binarize)
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        OSError,
-        EOFError,
-        ValueError,
-        TypeError,
-        # Python 3.10, of a .npy: an array is not a context manager.
-        AttributeError,
-        IndexError,
-        NotImplementedError,
-    ) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"{path} cannot be read as a gnn-benchmark .npz file. The reader says: {error}. Get the"
-            " file again."
-        ) from error
+    with open_arrays(path, what=_damaged(path)) as file:
+        return _read(file, path, binarize=binarize)
 
 
-def _read(file: Any, path: Path, *, binarize: bool) -> RawGraph:
+def _damaged(path: Path) -> str:
+    return f"{path} cannot be read as a gnn-benchmark .npz file"
+
+
+def _read(file: ArrayFile, path: Path, *, binarize: bool) -> RawGraph:
     adjacency = _csr(file, "adj", path)
     if adjacency is None:
         raise InputError(
             f"{path} is no gnn-benchmark .npz file: it needs adj_data, adj_indices, adj_indptr and"
-            f" adj_shape. It holds {', '.join(sorted(file.files)) or 'nothing'}."
+            f" adj_shape. It holds {', '.join(sorted(file)) or 'nothing'}."
         )
     if adjacency.shape[0] != adjacency.shape[1]:
         raise InputError(f"{path}: the adjacency must be square. Got shape {adjacency.shape}.")
-    adjacency.eliminate_zeros()
-    coo = adjacency.tocoo()
+    row, col, weight = nonzeros(adjacency, name=str(path))
     return RawGraph(
-        edge_index=np.stack([coo.row, coo.col]),
+        edge_index=np.stack([row, col]),
         num_nodes=int(adjacency.shape[0]),
         x=_features(file, path, binarize=binarize),
-        edge_weight=None if np.all(coo.data == 1) else coo.data,
-        y=file["labels"] if "labels" in file.files else None,
+        edge_weight=None if np.all(weight == 1) else weight,
+        y=file.get("labels"),
         name=path.name,
     )
 
 
-def _csr(file: Any, prefix: str, path: Path) -> Any:
+def _csr(file: ArrayFile, prefix: str, path: Path) -> Any:
     keys = [f"{prefix}_{part}" for part in _CSR_PARTS]
-    missing = [key for key in keys if key not in file.files]
+    missing = [key for key in keys if key not in file]
     if len(missing) == len(keys):
         return None
     if missing:
@@ -90,16 +73,27 @@ def _csr(file: Any, prefix: str, path: Path) -> Any:
             " file again."
         )
     data, indices, indptr, shape = (file[key] for key in keys)
-    matrix = sp.csr_matrix((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
-    matrix.check_format(full_check=True)
+    if data.dtype.kind not in "biuf":
+        raise InputError(
+            f"{path}: {prefix}_data must hold real numbers. Got values of type {data.dtype}."
+        )
+    for key, array in zip(keys[1:], (indices, indptr, shape), strict=True):
+        if array.dtype.kind not in "iuf" or (np.isfinite(array) & (np.floor(array) != array)).any():
+            raise InputError(f"{path}: {key} must hold integers. Got {array.dtype} values.")
+    # SciPy does not compute with half precision.
+    data = data.astype(np.float32) if data.dtype == np.float16 else data
+    with refusing_damage(_damaged(path), way_out="Get the file again."):
+        num_rows, num_columns = (int(size) for size in shape)
+        matrix = sp.csr_matrix((data, indices, indptr), shape=(num_rows, num_columns))
+        matrix.check_format(full_check=True)
     return matrix
 
 
-def _features(file: Any, path: Path, *, binarize: bool) -> Any:
-    x: Any = file["attr_matrix"] if "attr_matrix" in file.files else _csr(file, "attr", path)
+def _features(file: ArrayFile, path: Path, *, binarize: bool) -> Any:
+    x: Any = file["attr_matrix"] if "attr_matrix" in file else _csr(file, "attr", path)
     if x is None:
         return None
-    if binarize:
+    if binarize and x.dtype.kind in "biuf":
         x = (x != 0).astype(np.float32)
     if hasattr(x, "nnz") and x.nnz > _DENSE_ABOVE * x.shape[0] * x.shape[1]:
         return x.toarray()

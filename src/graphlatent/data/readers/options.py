@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from graphlatent.data.readers.messages import shortened
 from graphlatent.errors import InputError, RunFolderError
 from graphlatent.io.runfolder import RunFolder
 
@@ -54,9 +55,9 @@ class TableOptions:
                     f" write [{value!r}]."
                 )
             if value is not None:
-                object.__setattr__(self, name, tuple(value))
+                object.__setattr__(self, name, _names(value, name))
         if self.label is not None and not isinstance(self.label, str):
-            object.__setattr__(self, "label", tuple(self.label) or None)
+            object.__setattr__(self, "label", _names(self.label, "label") or None)
         if self.source == self.target:
             raise InputError(
                 "The options 'source' and 'target' must name two columns. Got"
@@ -168,6 +169,16 @@ def stack_labels(columns: Sequence[Array]) -> Array | None:
         return columns[0] if columns else None
     numeric = all(column.dtype.kind in "biuf" for column in columns)
     return np.stack(columns if numeric else [c.astype(object) for c in columns], axis=1)
+
+
+def _names(value: Any, option: str) -> tuple[Any, ...]:
+    """The names in a list. They need not be text: NetworkX takes any object for a name."""
+    try:
+        return tuple(value)
+    except TypeError as error:
+        raise InputError(
+            f"The option '{option}' must be a list of column names. Got {shortened(value)}."
+        ) from error
 
 
 def _is_names(value: object, *, several: bool) -> bool:

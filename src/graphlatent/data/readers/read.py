@@ -17,6 +17,7 @@ from graphlatent.data.assemble import assemble
 from graphlatent.data.cut import take_apart
 from graphlatent.data.datasets import DATASETS, find_dataset, load_dataset
 from graphlatent.data.graph import GraphData, RawGraph
+from graphlatent.data.memory_limit import limited_memory
 from graphlatent.data.readers.arrays import is_adjacency, read_adjacency, read_arrays
 from graphlatent.data.readers.arrow import is_table
 from graphlatent.data.readers.files import ACCEPTED as ACCEPTED_FILES
@@ -26,6 +27,7 @@ from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.pyg import is_pyg, read_data
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import exists, regular_file
 
 _ARRAYS = (np.ndarray, Tensor)
 ACCEPTED = (
@@ -66,6 +68,7 @@ def read_graphs(
     node_attributes: Sequence[str] | None = None,
     weight: str | None = None,
     options: TableOptions | None = None,
+    max_memory: int | str | None = None,
 ) -> GraphData:
     """The graph or graphs in `source`, checked and regular.
 
@@ -87,27 +90,31 @@ def read_graphs(
             None for 'weight'.
         options: the same and the names of further columns, for tables whose columns are not called
             'source', 'target', 'id' and 'graph'.
+        max_memory: how much memory the contents of a file may take, in bytes or as text such as
+            '4GB'; None for half of what is available.
 
     Raises:
-        InputError: where the source is of another kind or cannot be used; the message says why and
-            what to do.
+        InputError: where the source is of another kind, cannot be used, or would take more memory
+            than it may; the message says why and what to do.
+        ConfigError: where `max_memory` is no amount of memory.
     """
     if isinstance(source, GraphData):
         return source
     request = _Request(nodes, _merged(options, label, node_attributes, weight))
-    if _is_dataset_name(source):
-        request.refuse("a data set")
-        return load_dataset(source).graph
-    if _is_several(source):
-        request = _without_nodes(request)
-        graphs = [
-            raw
-            for i in range(len(source))
-            for raw in _read_one(source[i], request, name=f"graph {i}", inside=True)
-        ]
-    else:
-        graphs = _read_one(source, request, name="graph")
-    return assemble(graphs, symmetrize=symmetrize)
+    with limited_memory(max_memory):
+        if _is_dataset_name(source):
+            request.refuse("a data set")
+            return load_dataset(source).graph
+        if _is_several(source):
+            request = _without_nodes(request)
+            graphs = [
+                raw
+                for i in range(len(source))
+                for raw in _read_one(source[i], request, name=f"graph {i}", inside=True)
+            ]
+        else:
+            graphs = _read_one(source, request, name="graph")
+        return assemble(graphs, symmetrize=symmetrize)
 
 
 def refuse_features_as_y(source: Any, y: object, *, owner: str) -> None:
@@ -149,9 +156,7 @@ def _merged(
 
 def _is_dataset_name(source: object) -> bool:
     """A known name; a file or folder of that name goes before it."""
-    return (
-        isinstance(source, str) and find_dataset(source) is not None and not Path(source).exists()
-    )
+    return isinstance(source, str) and find_dataset(source) is not None and not exists(source)
 
 
 def _is_graph_object(value: object) -> bool:
@@ -206,11 +211,14 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
 
 
 def _read_place(source: str | Path, request: _Request) -> list[RawGraph]:
-    if Path(source).exists():
+    # Path("") is the folder of the process.
+    if source != "" and exists(source):
         return read_path(source, nodes=request.nodes, options=request.options)
     if _is_dataset_name(source):
         request.refuse("a data set")
         return take_apart(load_dataset(str(source)).graph, name=str(source))
+    if str(source) == "-":
+        regular_file(Path(source))
     names = ", ".join(info.name for info in DATASETS)
     raise InputError(
         f"'{source}' is neither an existing file or folder nor a known data set. Accepted are"

@@ -18,6 +18,7 @@ from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.ids import codes, id_array, of_one_type, read_ids, shown, sorted_distinct
 from graphlatent.data.readers.arrow import LoadedTable, load_table, to_array
+from graphlatent.data.readers.messages import shortened
 from graphlatent.data.readers.options import (
     TableOptions,
     label_hints,
@@ -111,11 +112,13 @@ def _weights(edges: LoadedTable, options: TableOptions) -> Array | None:
     if options.weight is None and name not in edges.columns:
         return None
     weights = to_array(edges, name, option="weight")
-    if weights.dtype.kind not in "iuf" and any(w is not None for w in weights[:1]):
-        raise InputError(
-            f"{edges.name}: weight column '{name}' must hold numbers. Got values such as"
-            f" {weights[0]!r}."
-        )
+    if weights.dtype.kind not in "iuf":
+        given = next((weight for weight in weights if weight is not None), None)
+        if given is not None:
+            raise InputError(
+                f"{edges.name}: weight column '{name}' must hold numbers. Got values such as"
+                f" {shortened(given)}."
+            )
     weights = weights.astype(np.float64)
     wrong = ~np.isfinite(weights)
     if wrong.any():

@@ -16,7 +16,16 @@ from pyarrow import csv
 
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
+from graphlatent.data.memory_limit import readable, require_memory
+from graphlatent.data.readers.text_files import BYTES_PER_BYTE
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import (
+    exists,
+    files_of,
+    is_folder,
+    refusing_damage,
+    regular_file,
+)
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -32,11 +41,8 @@ def find_tu(folder: Path) -> tuple[Path, str] | None:
     None where there are no such files.
     """
     for place in (folder, folder / "raw"):
-        names = (
-            sorted(p.name.removesuffix("_A.txt") for p in place.glob("*_A.txt"))
-            if place.is_dir()
-            else []
-        )
+        files = files_of(place) if is_folder(place) else []
+        names = [p.name.removesuffix("_A.txt") for p in files if p.name.endswith("_A.txt")]
         if len(names) > 1 and folder.name not in names:
             raise InputError(
                 f"{place} holds several data sets: {', '.join(names)}. Put each in a folder of its"
@@ -102,7 +108,14 @@ def _graph_of_node(path: Path) -> Array:
         raise InputError(
             f"{path} must have one graph number, from 1, in each line, and at least one line."
         )
-    return indicator[:, 0] - 1
+    graph_of_node, last = indicator[:, 0] - 1, int(indicator.max())
+    # Before anything is made for each graph: a line of ten digits could ask for gigabytes.
+    if last > len(indicator):
+        raise InputError(
+            f"{path} names graph {last}, but has {len(indicator)} lines, so some graph has no node."
+            " Number the graphs from 1 without gaps."
+        )
+    return graph_of_node
 
 
 def _edges(path: Path, num_nodes: int) -> Array:
@@ -134,9 +147,9 @@ def _check_inside(path: Path, edges: Array, graph_of_node: Array) -> None:
 def _features(place: Path, name: str, num_nodes: int, *, use_attributes: bool) -> Any:
     labels, attributes = place / f"{name}_node_labels.txt", place / f"{name}_node_attributes.txt"
     parts: list[Any] = []
-    if attributes.is_file() and (use_attributes or not labels.is_file()):
+    if exists(attributes) and (use_attributes or not exists(labels)):
         parts.append(_per_node(attributes, num_nodes).astype(np.float32))
-    if labels.is_file():
+    if exists(labels):
         values = _per_node(labels, num_nodes)
         if values.dtype.kind != "i":
             raise InputError(
@@ -152,10 +165,13 @@ def _features(place: Path, name: str, num_nodes: int, *, use_attributes: bool) -
 
 
 def _one_hot(labels: Array) -> Any:
-    codes, width = labels - labels.min(), int(labels.max() - labels.min()) + 1
+    # Python's integers: the difference may not fit into 64 bits.
+    width = int(labels.max()) - int(labels.min()) + 1
     if width > _WIDEST_RANGE:
         distinct, codes = np.unique(labels, return_inverse=True)
         width = len(distinct)
+    else:
+        codes = labels - labels.min()
     ones, rows = np.ones(len(labels), dtype=np.float32), np.arange(len(labels))
     matrix = sp.csr_matrix((ones, (rows, codes)), shape=(len(labels), width))
     return matrix if width > _DENSE_LABELS else matrix.toarray()
@@ -171,7 +187,7 @@ def _per_node(path: Path, num_nodes: int) -> Array:
 
 
 def _graph_labels(path: Path, num_graphs: int) -> Array | None:
-    if not path.is_file():
+    if not exists(path):
         return None
     labels = _numbers(path)
     if len(labels) != num_graphs:
@@ -187,19 +203,16 @@ def _numbers(path: Path, *, if_empty: int | None = None) -> Array:
 
     With `if_empty`, an empty file gives an array of shape [0, if_empty].
     """
-    if not path.is_file():
+    if not exists(path):
         raise InputError(
             f"There is no file {path}. A TU data set needs NAME_A.txt and NAME_graph_indicator.txt."
         )
-    if if_empty is not None and path.stat().st_size < 1024 and not path.read_bytes().strip():
-        return np.zeros((0, if_empty), dtype=np.int64)
-    try:
+    size = regular_file(path)
+    require_memory(BYTES_PER_BYTE * size, what=f"{path}, a file of {readable(size)},")
+    with refusing_damage(f"{path} cannot be read as lines of numbers"):
+        if if_empty is not None and size < 1024 and not path.read_bytes().strip():
+            return np.zeros((0, if_empty), dtype=np.int64)
         table = csv.read_csv(path, read_options=csv.ReadOptions(autogenerate_column_names=True))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(
-            f"{path} cannot be read as lines of numbers. The reader says:"
-            f" {str(error).splitlines()[0]}."
-        ) from error
     for number, column in enumerate(table.columns, 1):
         if (
             not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type))

@@ -230,9 +230,10 @@ class LaGraphSettings(Settings):
         graph_level = isinstance(self, GraphSettings)
         presets = GRAPH_PRESETS if graph_level else NODE_PRESETS
         sizes = GRAPH_SIZES if graph_level else NODE_SIZES
-        # An unknown name is refused by the check of the setting itself.
-        values = presets.get(self.preset, presets["paper"])
-        return {**values, **sizes.get(self.size, {})} if self.preset == "plus" else values
+        # An unknown name, or what is none, is refused by the check of the setting itself.
+        preset, size = (v if isinstance(v, str) else "" for v in (self.preset, self.size))
+        values = presets.get(preset, presets["paper"])
+        return {**values, **sizes.get(size, {})} if preset == "plus" else values
 
     def check_together(self, owner: str) -> None:
         """Raise a `ConfigError` where settings contradict each other."""

@@ -26,6 +26,8 @@ from graphlatent.data.readers.labels import RowKeys, read_feature_columns, read_
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.embedding import SUFFIXES
 from graphlatent.errors import InputError
+from graphlatent.io.parquet import check_parquet
+from graphlatent.io.regular_files import is_folder
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix, row_normalized
 from graphlatent.probes.evaluation.comparison import EMBEDDINGS, RAW_FEATURES
@@ -114,9 +116,9 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
     """The embeddings in a file of 'graphlatent embed', in a run folder, or in a plain array.
 
     Raises:
-        InputError: where there are none, or they cannot be read.
+        InputError: where there are none, they cannot be read, or are not as they were saved.
     """
-    if path.is_dir():
+    if is_folder(path):
         if not (path / "embeddings.parquet").is_file():
             raise InputError(
                 f"The folder {path} holds no embeddings.parquet. Give a run folder of a finished"
@@ -131,6 +133,8 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
         )
     if suffix in ARRAY_SUFFIXES:
         return _embeddings_of_arrays(load_arrays(path, role="embeddings"), name)
+    if suffix == ".parquet" and path.is_file():
+        check_parquet(path, role="embeddings")
     table = load_table(path, role="embeddings", text_columns=("graph", "id"))
     columns = [c for c in table.columns if re.fullmatch(r"e\d+", c)]
     key_names = tuple(c for c in ("graph", "id") if c in table.columns)

@@ -101,9 +101,14 @@ def refuse_label_as_feature(values: Array, labels: ProbeLabels, *, name: str, wh
 
 def _codes(values: Array) -> Array:
     """For each value the number of its kind, from 0."""
-    return np.unique(
-        values.astype(str) if values.dtype.kind == "O" else values, return_inverse=True
-    )[1].reshape(-1)
+    return np.unique(_as_text(values) if values.dtype.kind == "O" else values, return_inverse=True)[
+        1
+    ].reshape(-1)
+
+
+def _as_text(values: Array) -> Array:
+    # Not as NumPy's text, of which every row is as long as the longest.
+    return np.fromiter(map(str, values.tolist()), dtype=object, count=len(values))
 
 
 def _missing(values: Array) -> Array:
@@ -122,7 +127,7 @@ def _classes(values: Array, name: str, where: str) -> Array:
     if values.dtype.kind == "S":
         values = _decoded(values, name, where)
     if values.dtype.kind == "O":
-        values = values.astype(str)
+        values = _as_text(values)
     distinct = np.unique(values)
     mostly_distinct = 2 * len(distinct) > len(values)
     share = f"{len(distinct)} different values in {len(values)} rows"

@@ -1,0 +1,87 @@
+"""Parquet files with a checksum of the whole file, which travels with it.
+
+The checksum stands in the file's own metadata and is that of the file with 64 zeros in its place.
+pyarrow also stores the metadata a second time, as part of its schema, and there the zeros remain.
+So a file that somebody made out of ours, with its metadata, is not taken for one of ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from graphlatent.errors import InputError
+
+_KEY, _MARK, _BLANK = b"graphlatent", b"sha256:", b"0" * 64
+_BLOCK = 1 << 20
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """Write a table as Parquet with a checksum."""
+    pq.write_table(table.replace_schema_metadata({_KEY: _MARK + _BLANK}), path)
+    with path.open("r+b") as file:
+        place = _place(file, _MARK + _BLANK)
+        checksum = _checksum(file, place)
+        file.seek(place)
+        file.write(checksum)
+
+
+def check_parquet(path: Path, *, role: str) -> None:
+    """Raise an `InputError` where a file of `write_parquet` was damaged or changed.
+
+    Files of others are not checked, nor is a file that cannot be read at all: reading it says so.
+
+    Args:
+        path: the file.
+        role: what it holds, for the message.
+    """
+    try:
+        about = dict(pq.read_metadata(path).metadata or {})
+        value: bytes = about.get(_KEY, b"")
+        if not value.startswith(_MARK) or not _is_ours(value, about[b"ARROW:schema"]):
+            return
+        with path.open("rb") as file:
+            checksum = _checksum(file, _place(file, value))
+    except (pa.ArrowException, OSError, ValueError, KeyError):
+        return
+    if checksum != value[len(_MARK) :]:
+        raise InputError(
+            f"{role}: {path} is not as it was saved: its checksum differs. Copy it again, or write"
+            " it again."
+        )
+
+
+def _is_ours(value: bytes, encoded_schema: bytes) -> bool:
+    """Whether there is a checksum in the metadata of a file, and zeros in pyarrow's schema."""
+    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded_schema)))
+    blank = _MARK + _BLANK
+    return bool(value != blank and (schema.metadata or {}).get(_KEY) == blank)
+
+
+def _place(file: BinaryIO, value: bytes) -> int:
+    """The position of the checksum in a Parquet file, which ends with its metadata."""
+    file.seek(-8, 2)
+    size = int.from_bytes(file.read(4), "little")
+    start = file.seek(-8 - size, 2)
+    return start + file.read(size).rindex(value) + len(_MARK)
+
+
+def _checksum(file: BinaryIO, place: int) -> bytes:
+    """SHA-256, as hexadecimal digits, of a file with zeros at `place`."""
+    digest: Any = hashlib.sha256()
+    file.seek(0)
+    left = place
+    while left and (block := file.read(min(left, _BLOCK))):
+        digest.update(block)
+        left -= len(block)
+    digest.update(_BLANK)
+    file.seek(place + len(_BLANK))
+    while block := file.read(_BLOCK):
+        digest.update(block)
+    found: str = digest.hexdigest()
+    return found.encode()

@@ -1,0 +1,148 @@
+"""Checks of a snapshot before a run is restored from it.
+
+Every tensor must have the name, shape and type that the run itself would save: the optimizer's
+fused step writes as many numbers as a weight has into its moments, whatever their size is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from graphlatent.io.runfolder import Snapshot
+
+if TYPE_CHECKING:
+    from graphlatent.training.loop import Training
+
+_FLOATS = (torch.float32, torch.float64)
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The shape and the allowed types of a tensor."""
+
+    shape: tuple[int, ...]
+    dtypes: tuple[torch.dtype, ...]
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> _Form:
+        """Those of `tensor`."""
+        return cls(tuple(tensor.shape), (tensor.dtype,))
+
+
+def check_snapshot(snapshot: Snapshot, training: Training) -> dict[str, Any]:
+    """The position that a snapshot holds, after everything in it was checked.
+
+    Args:
+        snapshot: as it was read from a file.
+        training: the run that is to be restored; not changed.
+
+    Raises:
+        ValueError: where the run could not have saved this snapshot; says what is wrong.
+    """
+    position = _position(snapshot.position, training)
+    expected = _expected(position, training)
+    tensors = snapshot.tensors
+    missing, unknown = sorted(set(expected) - set(tensors)), sorted(set(tensors) - set(expected))
+    if missing or unknown:
+        told = [f"lacks {', '.join(missing)}"] if missing else []
+        told += [f"has the unknown {', '.join(unknown)}"] if unknown else []
+        raise ValueError(f"it {' and '.join(told)}")
+    for name, form in expected.items():
+        _check_tensor(name, tensors[name], form)
+    _check_steps(tensors)
+    _check_generators(tensors, position["step"], training)
+    return position
+
+
+def _position(text: str, training: Training) -> dict[str, Any]:
+    """The values beside the tensors: how far the run had come, and the state of its method."""
+    try:
+        position = json.loads(text)
+    except RecursionError:
+        position = None
+    if not isinstance(position, dict):
+        raise ValueError("its position is no JSON object")
+    for name, most in (("epoch", training.settings.epochs), ("step", None)):
+        value = position.get(name)
+        if type(value) is not int or value < 0 or (most is not None and value > most):
+            limit = "" if most is None else f" of at most {most}"
+            raise ValueError(
+                f"its {name} must be an integer of at least 0{limit}. Got {_short(value)}"
+            )
+    names = list(training.method.term_names)
+    if position.get("term_names") != names:
+        raise ValueError(f"its terms must be {names}. Got {_short(position.get('term_names'))}")
+    if not isinstance(position.get("method"), dict):
+        raise ValueError(
+            f"the state of its method is no JSON object. Got {_short(position.get('method'))}"
+        )
+    return position
+
+
+def _expected(position: Mapping[str, Any], training: Training) -> dict[str, _Form]:
+    """The form of every tensor that the run would save at this position."""
+    width = 1 + len(training.method.term_names)
+    forms = {f"model.{k}": _Form.of(v) for k, v in training.model.state_dict().items()}
+    parameters = [p for group in training.optimizer.param_groups for p in group["params"]]
+    # Snapshots of earlier versions do not say which weights had a gradient.
+    indices = position.get("moments", list(range(len(parameters))))
+    known = range(len(parameters))
+    if not isinstance(indices, list) or not all(type(i) is int and i in known for i in indices):
+        raise ValueError(f"its weights with moments must be some of {len(known)}. Got {indices!r}")
+    for index in indices:
+        form = _Form.of(parameters[index])
+        forms |= {f"optimizer.{index}.{name}": form for name in _MOMENTS}
+        forms[f"optimizer.{index}.step"] = _Form((), _FLOATS)
+    forms["plan_state"] = _Form.of(training.plan_state)
+    forms["step_state"] = _Form.of(training.step_generator.get_state())
+    forms["history"] = _Form((position["epoch"], width + 1), (torch.float64,))
+    forms["values"] = _Form((position["step"], width), _FLOATS)
+    return forms
+
+
+def _check_tensor(name: str, value: Tensor, form: _Form) -> None:
+    if tuple(value.shape) != form.shape or value.dtype not in form.dtypes:
+        raise ValueError(
+            f"its {name} must be {form.dtypes[0]} of shape {form.shape}. Got {value.dtype} of shape"
+            f" {tuple(value.shape)}"
+        )
+    if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+        raise ValueError(f"its {name} holds numbers that are not finite")
+
+
+def _check_steps(tensors: Mapping[str, Tensor]) -> None:
+    """The optimizer divides by a power of the number of steps and by roots of second moments."""
+    for name, value in tensors.items():
+        if not name.startswith("optimizer."):
+            continue
+        if name.endswith(".step") and (float(value) < 1 or float(value) % 1 != 0):
+            raise ValueError(f"its {name} must be an integer of at least 1. Got {float(value):g}")
+        if name.endswith(".exp_avg_sq") and bool((value < 0).any()):
+            raise ValueError(f"its {name} holds negative numbers")
+
+
+def _check_generators(tensors: Mapping[str, Tensor], step: int, training: Training) -> None:
+    """Whether both generators take their states, and the epoch that is planned has this step."""
+    device = training.step_generator.device
+    for name, generator in (
+        ("plan_state", torch.Generator()),
+        ("step_state", torch.Generator(device=device)),
+    ):
+        try:
+            generator.set_state(tensors[name])
+        except (RuntimeError, TypeError) as error:
+            raise ValueError(f"its {name} is no state of a generator: {error}") from error
+        if name == "plan_state" and step and step >= len(training.batches.plan(generator)):
+            raise ValueError(f"its step {step} is after the end of the epoch")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

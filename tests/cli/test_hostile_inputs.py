@@ -1,0 +1,39 @@
+"""Files that block, are damaged or too large: one sentence on the command line, exit code 2."""
+
+from __future__ import annotations
+
+import gzip
+import os
+
+import pytest
+
+from commands import fails, told
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes as files")
+def test_pipes(tables):
+    os.mkfifo(tables / "pipe.csv")
+    for command in (
+        ("info", tables / "pipe.csv"),
+        ("info", tables / "edges.csv", "--nodes", tables / "pipe.csv"),
+        ("train", tables / "pipe.csv", "--out", tables / "run"),
+    ):
+        assert "pipe.csv is a pipe, and only regular files can be read" in fails(*command)
+
+
+def test_names(tables):
+    long = "a" * 300 + ".csv"
+    for name, message in ((long, "cannot be read: File name too long"), ("-", "Standard input")):
+        assert message in fails("info", name)
+        assert message in fails("info", tables / "edges.csv", "--nodes", name)
+        assert message in fails("train", name, "--out", tables / "run")
+
+
+def test_the_limit_on_memory(tables):
+    packed = tables / "packed.csv.gz"
+    packed.write_bytes(gzip.compress(b"source,target\n" + b"0,1\n" * 10**6))
+    message = fails("info", packed, "--max-memory", "2MB")
+    assert "packed.csv.gz, unpacked 1.05 MB or more, needs about 3.15 MB of memory, and" in message
+    assert "raise the limit with max_memory, --max-memory on the command line" in message
+    assert told("info", packed, "--max-memory", "1GB")["nodes"] == 2
+    assert "Got 'much' instead" in fails("info", packed, "--max-memory", "much")
