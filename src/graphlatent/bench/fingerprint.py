@@ -6,7 +6,8 @@ read, with settings that the record does not name set to their defaults. Therefo
 
 - a setting that is added later, with a default that changes nothing, makes no record stale;
 - a changed default makes those records stale whose rows use it, and no others;
-- what a row does not use (another row's settings, another probe's grid) is not in its definition.
+- what a row does not use (another row's settings, another probe's grid) is not in its definition;
+- where the code of combined embeddings changes them, their version makes records stale.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from graphlatent.bench.shapes import SHAPES
 from graphlatent.config import Level
 from graphlatent.data.datasets import dataset_info
 from graphlatent.errors import ConfigError
+from graphlatent.nn.node_head import FORM_VERSION
 
 INTRODUCED_AS: Mapping[tuple[str, Level, str], Any] = {
     ("lagraph", "node", "embedding"): "encoder",
@@ -62,6 +64,8 @@ def define(recipe: Recipe, row: Row) -> dict[str, Any]:
         "metric": recipe.metric,
         **asdict(row.plan(recipe)),
     }
+    if definition["settings"].get("embedding") == "combined":
+        definition["embedding_form"] = FORM_VERSION
     plain: dict[str, Any] = json.loads(json.dumps(definition))
     return plain
 

@@ -34,6 +34,11 @@ ENCODER_SHARE = 0.5
 """Variance of the encoder's block in parts of that of the averages."""
 COORDINATE_SHARE = 0.1
 """Variance of the coordinates' block, where features and averages have 1 together."""
+FORM_VERSION = 4
+"""Version of the combined embedding. Raise it where a change of the code changes embeddings.
+
+Measured records keep it, so that those of an earlier form are measured again.
+"""
 _LARGEST_FACTOR = 1e30
 """Columns of smaller values than float32 resolves are not scaled up beyond this."""
 
