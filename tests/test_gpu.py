@@ -179,7 +179,12 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize(
     "values",
-    [{}, {"decoder_layers": 1, "readout": "mean"}, {"encoder": "gcn"}, {"decoder": "gnn"}],
+    [
+        {},
+        {"decoder_layers": 1, "readout": "mean"},
+        {"encoder": "gcn"},
+        {"preset": "paper", "decoder": "gnn"},
+    ],
     ids=str,
 )
 def test_graph_level_training_lowers_the_loss(sparse, values):
