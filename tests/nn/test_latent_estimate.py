@@ -117,6 +117,16 @@ def test_the_diagonal_of_a_large_matrix_is_estimated(monkeypatch):
     assert torch.equal(found.own, exact.own)
 
 
+def test_memory_does_not_grow_with_the_square_of_the_nodes():
+    # N x N floats would be 160 GB.
+    size = 200_000
+    node = torch.arange(size)
+    ring = sp.csr_matrix((np.full(size, 0.5), (node, (node + 1) % size)), shape=(size, size))
+    z = torch.sin(node / 50)[:, None] + torch.randn(size, 1, generator=generator(0))
+    found = estimate(z.float(), SparseMatrix.from_scipy((ring + ring.T).astype(np.float32)))
+    assert found.steps[1] > 0
+
+
 def test_averages_are_sums_over_steps():
     x, matrix, _ = case([5, 4], num_features=3)
     steps, a = torch.tensor([0.5, 0.0, 2.0, 0.0, 0.25, 0.0]), dense(matrix)

@@ -222,12 +222,14 @@ def _returning(matrix: SparseMatrix, steps: Tensor, *, generator: torch.Generato
     The estimate (Hutchinson's) is the mean of <e, M e> over vectors e of random signs.
     """
     size = matrix.shape[0]
-    probes = torch.eye(size)
-    if size > _EXACT_NODES:
+    exact = size <= _EXACT_NODES
+    if exact:
+        probes = torch.eye(size)
+    else:
         probes = 2.0 * torch.randint(0, 2, (size, _PROBES), generator=generator) - 1
     probes = probes.to(matrix.value)
     total = (probes * averages(matrix, probes, steps)).to(torch.float64).sum()
-    return float(total) / (size * (1 if size <= _EXACT_NODES else _PROBES))
+    return float(total) / (size if exact else size * _PROBES)
 
 
 def _floored(weight: Tensor, variance: Tensor) -> Tensor:
