@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from feature_graphs import fit, objects, ring, star, with_columns
 from graphlatent.data.assemble import assemble
-from graphlatent.data.columns import ColumnSpec
+from graphlatent.data.column_spec import ColumnSpec
 from graphlatent.data.features import FeatureSpec, encode_features
 from graphlatent.data.graph import RawGraph
 from graphlatent.errors import GraphLatentWarning

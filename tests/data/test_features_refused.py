@@ -9,16 +9,32 @@ import pytest
 
 from feature_graphs import fit, objects, ring, star, with_columns
 from graphlatent.data.features import FeatureSpec, encode_features
-from graphlatent.errors import ConfigError, GraphLatentWarning, InputError
+from graphlatent.errors import ConfigError, InputError
 
 
-def test_a_column_that_names_the_nodes_is_pointed_out():
-    graph = with_columns(name=[f"person {i}" for i in range(150)])
-    with pytest.warns(
-        GraphLatentWarning,
-        match="Column 'name' has 150 different values in 150 rows and becomes as many features",
+def test_a_column_that_names_the_nodes_is_refused():
+    names = [f"person {i}" for i in range(150)]
+    with pytest.raises(
+        InputError,
+        match=r"Column 'name' holds text with 150 different values in 150 rows, too many .* If it"
+        r" names the nodes, leave it out \(drop, --drop .* hash it into 256 features",
     ):
-        fit(graph)
+        fit(with_columns(name=objects(*names)))
+    # Given as categories, it is meant.
+    assert fit(with_columns(name=names)).width == 150
+    assert fit(with_columns(name=objects(*(names[:100] * 2)))).width == 100
+
+
+def test_text_with_more_values_than_an_encoder_can_hold():
+    many = objects(*[f"v{i % 10_001}" for i in range(20_100)])
+    with pytest.raises(InputError, match="10,001 different values in 20,100 rows"):
+        fit(with_columns(c=many))
+
+
+def test_dates_in_an_unsafe_order_are_pointed_out():
+    dates = [f"{1 + i % 28}/{1 + i // 28}/2024" for i in range(150)]
+    with pytest.raises(InputError, match=r"If it holds dates, write all of them as YYYY-MM-DD\."):
+        fit(with_columns(c=objects(*dates)))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +44,7 @@ def test_a_column_that_names_the_nodes_is_pointed_out():
             [1.0, np.nan, np.nan],
             (
                 r"Column 'c' has 2 missing value\(s\), the first in row 1 \(from 0\). Fill them,"
-                r" drop those nodes"
+                r" drop those nodes, have them filled \(impute='mean', --impute mean"
             ),
         ),
         (
@@ -43,14 +59,15 @@ def test_a_column_that_names_the_nodes_is_pointed_out():
             objects([1], [2], [3]),
             (
                 "Column 'c' holds values of type list. A feature column must hold numbers, truth"
-                " values or text"
+                " values, dates, times or text. Leave it out"
             ),
         ),
-        (objects(*[datetime.date(2020, 1, 1)] * 3), "Column 'c' holds values of type date"),
-        (
-            np.array(["2020-01-01"] * 3, dtype="datetime64[D]"),
-            r"Column 'c' holds values of type datetime64\[D\].*turn dates into numbers",
-        ),
+        (objects([1], [2, [3]], None), "Column 'c' holds values of type list"),
+        (objects("a", [2], None), "Column 'c' holds values of type list"),
+        (np.ones(3, dtype=complex), "Column 'c' holds values of type complex128"),
+        (objects(None, None, None), "Column 'c' holds no value at all. Leave it out"),
+        ([np.nan, np.nan], "Column 'c' holds no value at all. Leave it out"),
+        (objects(datetime.date(2020, 1, 1), None), r"1 missing value\(s\), the first in row 1"),
     ],
 )
 def test_columns_that_cannot_be_used(values, message):
@@ -66,7 +83,9 @@ def test_a_missing_value_names_the_node():
 
 def test_missing_values_at_transform_too():
     spec = fit(with_columns(c=[1.0, 2.0]))
-    with pytest.raises(InputError, match=r"Column 'c' has 1 missing value\(s\)"):
+    with pytest.raises(
+        InputError, match=r"1 missing value\(s\).* a model that is to fill them must be fitted to"
+    ):
         encode_features(spec, with_columns(c=[1.0, np.nan]))
 
 
@@ -89,13 +108,17 @@ def test_another_width():
         encode_features(FeatureSpec("given", num_features=2), ring(2, x=np.ones((2, 3))))
 
 
-def test_other_columns():
+def test_missing_columns_are_named_beside_those_not_used():
     spec = fit(with_columns(a=[1, 2], b=[1, 2]))
     with pytest.raises(
-        InputError,
-        match=r"missing \['a'\], not known \['c', 'd'\]. Give exactly the columns \['a', 'b'\]",
+        InputError, match=r"Missing: 'a'; not used: 'd', 'c'\. Add the missing columns, or fit"
     ):
         encode_features(spec, with_columns(b=[1, 2], d=[1, 2], c=[1, 2]))
+    with pytest.raises(InputError, match=r"Missing: 'a'; not used: none\."):
+        encode_features(spec, with_columns(b=[1, 2]))
+    many = fit(with_columns(**{f"c{i}": [1, 2] for i in range(20)}))
+    with pytest.raises(InputError, match=r"Missing: 'c0', .*, 'c7' and 12 more; not used: 'a'"):
+        encode_features(many, with_columns(a=[1, 2]))
 
 
 def test_a_category_never_seen():
@@ -104,12 +127,13 @@ def test_a_category_never_seen():
         InputError,
         match=(
             r"Column 'c' holds 'z' in row 1 \(from 0\), a value it never held when the model was"
-            r" fitted \(known: 'a', 'b'\). Replace it"
+            r" fitted \(known: 'a', 'b'\). Replace it by a known value, leave such values out"
+            r" \(unknown='ignore', --unknown ignore"
         ),
     ):
         encode_features(spec, with_columns(c=["a", "z"]))
     many = fit(with_columns(c=list("abcdefgh")))
-    with pytest.raises(InputError, match=r"known: 'a', 'b', 'c', 'd', 'e', \.\.\.\)"):
+    with pytest.raises(InputError, match=r"known: 'a', 'b', 'c', 'd', 'e' and 3 more\)"):
         encode_features(many, with_columns(c=["zz"]))
 
 

@@ -36,7 +36,7 @@ def embed(
         estimator = load_estimator(run_path)
         before = options_of_run(RunFolder(run_path))
         if reading.nodes is None:
-            before = replace(before, features=None)
+            before = replace(before, features=None, text=(), hash=())
         options = reading.table_options(before).without_labels()
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         embeddings = estimator.embed(graph)

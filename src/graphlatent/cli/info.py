@@ -25,12 +25,14 @@ def info(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say what is in a run folder or an input: sizes, degrees, features, problems found."""
+    """Say what is in a run folder or an input: sizes, features, problems, what columns become."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         from graphlatent.data.describe import describe_graph, find_problems
+        from graphlatent.data.describe_columns import column_facts, in_lines
         from graphlatent.io.regular_files import is_folder
         from graphlatent.io.runfolder import RunFolder
 
+        shown: dict[str, Any] = {}
         # Asked first: the name may be too long to be looked up.
         if is_folder(Path(source)) and (run := RunFolder(source)).started:
             facts = _about_run(run)
@@ -41,7 +43,11 @@ def info(
             graph = reading.read(source, options, symmetrize=True)
             problems = find_problems(graph, features_named=options.features is not None)
             facts = {**describe_graph(graph), "problems": problems}
-        _show(output, source, facts)
+            if graph.columns:
+                columns = column_facts(graph)
+                shown = {"columns": in_lines(columns)}
+                facts["columns"] = {fact.name: fact.becomes for fact in columns}
+        _show(output, source, facts, shown)
 
 
 def _about_run(run: RunFolder) -> dict[str, Any]:
@@ -69,9 +75,10 @@ def _about_run(run: RunFolder) -> dict[str, Any]:
     return facts
 
 
-def _show(output: Output, source: str, facts: dict[str, Any]) -> None:
+def _show(output: Output, source: str, facts: dict[str, Any], shown: dict[str, Any]) -> None:
+    """Print the facts; people see those in `shown` in another form than machines."""
     rows = []
-    for key, value in facts.items():
+    for key, value in {**facts, **shown}.items():
         if isinstance(value, dict):
             text = ", ".join(f"{k}={v}" for k, v in value.items())
         elif isinstance(value, list):

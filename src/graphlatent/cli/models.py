@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,7 +65,7 @@ def for_input(options: TableOptions, source: str, nodes: Path | None) -> TableOp
     from graphlatent.data.readers.arrow import table_suffix
 
     if nodes is None and table_suffix(Path(source)) is not None:
-        return replace(options, features=None, label=None)
+        return options.without_nodes()
     return options
 
 

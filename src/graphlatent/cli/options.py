@@ -75,6 +75,53 @@ class InputOptions:
             help="Node table: feature columns, separated by commas (all but ids and labels).",
         ),
     ] = None
+    drop: Annotated[
+        list[str] | None,
+        typer.Option("--drop", help="Node table: column that is no feature; repeat for more."),
+    ] = None
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--text", help="Node table: column of codes, read as text (one-hot); repeat for more."
+        ),
+    ] = None
+    hash: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--hash",
+            help="Node table: text whose words are hashed into features; repeat for more.",
+        ),
+    ] = None
+    impute: Annotated[
+        str | None,
+        typer.Option(
+            "--impute",
+            help="Fill missing numbers: mean, median, or indicator (mean, and a feature that says"
+            " where). Otherwise they are an error.",
+        ),
+    ] = None
+    unknown: Annotated[
+        str | None,
+        typer.Option(
+            "--unknown",
+            help="New data: ignore (and say so) or error, for categories and columns that training"
+            " did not have (categories: error, columns: ignore).",
+        ),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        typer.Option("--delimiter", help="Text tables: between cells, such as ';', tab or space."),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", help="Text tables: such as latin-1 or cp1252 (UTF-8)."),
+    ] = None
+    no_header: Annotated[
+        bool,
+        typer.Option(
+            "--no-header", help="Text tables: no line of names; columns are called 0, 1, ..."
+        ),
+    ] = False
     max_memory: Annotated[
         str | None,
         typer.Option(
@@ -96,6 +143,14 @@ class InputOptions:
             "graph": self.graph_column,
             "label": self.label or None,
             "features": names and tuple(name.strip() for name in names if name.strip()),
+            "drop": self.drop or None,
+            "text": self.text or None,
+            "hash": self.hash or None,
+            "impute": self.impute,
+            "unknown": self.unknown,
+            "delimiter": self.delimiter,
+            "encoding": self.encoding,
+            "no_header": self.no_header or None,
         }
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return replace(before or TableOptions(), **chosen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphlatent.data.describe_columns import column_facts
 from graphlatent.data.features import fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.options import label_hints
@@ -69,9 +70,11 @@ def find_problems(graph: GraphData, *, features_named: bool) -> list[str]:
         graph: as it was read.
         features_named: the feature columns were named, so none of them is a label by mistake.
     """
-    problems = []
+    problems = [fact.problem for fact in column_facts(graph) if fact.problem]
     try:
-        fit_features(graph, degree_cap=1)
+        # It raises at the first of these columns.
+        if not problems:
+            fit_features(graph, degree_cap=1)
     except InputError as error:
         problems.append(str(error))
     if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,7 +43,8 @@ def too_far(graph: GraphData, row: int, col: int, *, feature: str) -> InputError
     """
     value, x = "", graph.x
     if graph.columns and feature in graph.columns:
-        value = f" is {float(graph.columns[feature][row]):g}"
+        given = graph.columns[feature][row]
+        value = f" is {given:g}" if isinstance(given, float | np.number) else f" is {given}"
     elif x is not None and col < x.shape[1]:
         given = x[row, col] if isinstance(x, Tensor) else x.value[(x.row == row) & (x.col == col)]
         value = f" is {float(given.sum()):g}"

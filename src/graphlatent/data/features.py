@@ -20,7 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.data.columns import ColumnSpec, encode_columns, fit_column
+from graphlatent.data.column_fitting import fit_columns
+from graphlatent.data.column_spec import ColumnSpec
+from graphlatent.data.columns import encode_columns
 from graphlatent.data.coordinates import NodeCoordinates
 from graphlatent.data.feature_matrices import beside, first_not_finite, scaled, too_far
 from graphlatent.data.graph import GraphData
@@ -223,12 +225,13 @@ def fit_features(graph: GraphData, *, degree_cap: int, standardize: bool = True)
         graph: one graph or several; its matrix is used if it has one, else its columns, else its
             nodes' degrees.
         degree_cap: degrees above this share one feature.
-        standardize: bring numeric columns to mean 0 and standard deviation 1, but for columns that
-            hold only 0 and 1. Matrices are taken as they are.
+        standardize: bring columns of numbers to mean 0 and standard deviation 1, but for those that
+            hold only 0 and 1. Matrices, and tables that are wide and mostly 0, are taken as they
+            are.
 
     Raises:
-        InputError: where a column has missing or infinite values, or values that are neither
-            numbers, truth values nor text.
+        InputError: where a column has infinite values, missing ones that are not to be filled, or
+            values of a kind that cannot be used.
         ConfigError: where `degree_cap` is not an integer of 1 or more.
     """
     if not isinstance(degree_cap, int) or isinstance(degree_cap, bool) or degree_cap < 1:
@@ -238,14 +241,13 @@ def fit_features(graph: GraphData, *, degree_cap: int, standardize: bool = True)
     if graph.x is not None:
         return FeatureSpec("given", num_features=int(graph.x.shape[1]))
     if graph.columns:
-        columns = graph.columns.items()
-        return FeatureSpec(
-            "columns",
-            columns=tuple(
-                fit_column(n, v, standardize=standardize, node_ids=graph.node_ids)
-                for n, v in columns
-            ),
+        columns = fit_columns(
+            graph.columns,
+            standardize=standardize,
+            node_ids=graph.node_ids,
+            options=graph.reading,
         )
+        return FeatureSpec("columns", columns=columns)
     return FeatureSpec("degree", cap=min(degree_cap, int(graph.degree.max())))
 
 
@@ -341,9 +343,10 @@ def _encode_given(spec: FeatureSpec, graph: GraphData) -> GraphData:
     if spec.kind == "structure":
         return graph.with_features(_local_columns(spec, graph)) if spec.local else graph
     if spec.kind == "columns":
-        return graph.with_features(
-            encode_columns(spec.columns, graph.columns or {}, node_ids=graph.node_ids)
+        x = encode_columns(
+            spec.columns, graph.columns or {}, node_ids=graph.node_ids, options=graph.reading
         )
+        return graph.with_features(x)
     if graph.x is not None and graph.x.shape[1] != width:
         raise InputError(
             f"The features have {graph.x.shape[1]} columns, but the model was fitted on"

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from graphlatent.data.fingerprint import array_fingerprint
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.ops.sparse import SparseMatrix
 
 
@@ -75,6 +76,7 @@ class GraphData:
         undirected: every edge is there in both directions, with one weight.
         symmetrized: this is so because reverse edges were added.
         notes: what was done to the input, as sentences.
+        reading: the options that tables were read with, among them how columns are encoded.
     """
 
     edge_index: Tensor
@@ -90,6 +92,7 @@ class GraphData:
     undirected: bool = True
     symmetrized: bool = False
     notes: tuple[str, ...] = ()
+    reading: TableOptions = field(default_factory=TableOptions)
 
     @property
     def num_graphs(self) -> int:

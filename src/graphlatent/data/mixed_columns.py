@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,13 +34,16 @@ _FEW = 5
 _SHOWN = 3
 
 
-def check_not_numbers(name: str, text: Iterable[str], *, node_ids: Array | None = None) -> None:
+def check_not_numbers(
+    name: str, text: Iterable[str], *, node_ids: Array | None = None, rows: Array | None = None
+) -> None:
     """Raise, or warn, where a text column is mostly numbers.
 
     Args:
         name: the column.
-        text: the values [N].
-        node_ids: names of the nodes [N], for messages.
+        text: the values [N], or those of `rows`.
+        node_ids: names of all nodes, for messages.
+        rows: the rows of the values, where some are left out.
 
     Raises:
         InputError: where it is a column of numbers with something else in it.
@@ -51,21 +54,23 @@ def check_not_numbers(name: str, text: Iterable[str], *, node_ids: Array | None 
     numeral = are_numerals(distinct).tolist()
     numbers = [value for value, is_number in zip(distinct, numeral, strict=True) if is_number]
     others = [value for value, is_number in zip(distinct, numeral, strict=True) if not is_number]
-    rows = sum(counts[value] for value in numbers)
-    if not others or 2 * rows < len(values):
+    count = sum(counts[value] for value in numbers)
+    if not others or 2 * count < len(values):
         return
-    if _are_signs(others) or _are_amounts(numbers, others, rows):
+    found = _listed(values, others, node_ids, range(len(values)) if rows is None else rows)
+    if _are_signs(others) or _are_amounts(numbers, others, count):
         raise InputError(
-            f"Column '{name}' holds numbers in {rows:,} of {len(values):,} rows, and text in the"
-            f" others: {_listed(values, others, node_ids)}. Correct or fill these values, drop"
-            " those nodes, or leave the column out. If its values are names rather than amounts,"
-            " write all of them as text, such as 'c1', or give it pandas' type 'category'."
+            f"Column '{name}' holds numbers in {count:,} of {len(values):,} rows, and text in the"
+            f" others: {found}. Correct or fill these values, drop those nodes, or leave the column"
+            " out (drop, --drop on the command line). Signs for missing values can be filled"
+            " (impute='mean', --impute mean). If its values are names rather than amounts, read it"
+            " as text (text, --text)."
         )
-    if rows < _FEW:
+    if count < _FEW:
         return
     warnings.warn(
-        f"Column '{name}' is read as text, with one feature for each value: {rows:,} of"
-        f" {len(values):,} rows hold numbers, the others text: {_listed(values, others, node_ids)}."
+        f"Column '{name}' is read as text, with one feature for each value: {count:,} of"
+        f" {len(values):,} rows hold numbers, the others text: {found}."
         " If it is a column of numbers, correct these values.",
         GraphLatentWarning,
         stacklevel=5,
@@ -95,7 +100,9 @@ def _are_amounts(numerals: list[str], others: list[str], rows: int) -> bool:
     return vary and len(numerals) > _MANY_DECIMALS
 
 
-def _listed(values: list[str], others: list[str], node_ids: Array | None) -> str:
-    shown = [f"{v!r} {place_of(values.index(v), node_ids)}" for v in others[:_SHOWN]]
+def _listed(
+    values: list[str], others: list[str], node_ids: Array | None, rows: Sequence[int] | Array
+) -> str:
+    shown = [f"{v!r} {place_of(int(rows[values.index(v)]), node_ids)}" for v in others[:_SHOWN]]
     more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
     return "; ".join(shown) + more

@@ -56,13 +56,13 @@ def frame(**columns):
             EDGES,
             None,
             {"label": "l"},
-            "'label' and 'features' name columns of a node table, and none was given",
+            "'label', 'features', 'text' and 'hash' name columns of a node table, and none",
         ),
         (
             EDGES,
             None,
             {"features": ("f",)},
-            "'label' and 'features' name columns of a node table, and none was given",
+            "'label', 'features', 'text' and 'hash' name columns of a node table, and none",
         ),
         (
             EDGES,
@@ -173,15 +173,10 @@ def frame(**columns):
         (
             EDGES,
             {**NODES, "d": pd.to_datetime(["2020", "2021"])},
-            {},
+            {"label": "d"},
             r"nodes: column 'd' has the type timestamp.*which cannot be used",
         ),
-        (
-            EDGES,
-            {**NODES, "v": [[1], [2]]},
-            {},
-            r"nodes: column 'v' has the type list.*which cannot be used",
-        ),
+        (EDGES, None, {"hash": ("a",)}, "'text' and 'hash' name columns of a node table, and none"),
         (
             EDGES,
             {**NODES, "m": [1, "a"]},

@@ -112,13 +112,16 @@ def is_text_view(kind: Any) -> bool:
     return "string_view" in str(kind) and hasattr(pa.types, "is_string_view")
 
 
-def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> LoadedTable:
+def load_table(
+    source: Any, *, role: str, text_columns: Sequence[str] = (), unread: Sequence[str] = ()
+) -> LoadedTable:
     """The table in `source`: a file by its suffix, a pandas DataFrame or a pyarrow Table.
 
     Args:
         source: path or table.
         role: 'edges' or 'nodes', for messages.
         text_columns: columns of text files to keep as text.
+        unread: columns that are not needed, so that those of a DataFrame may hold anything.
 
     Raises:
         InputError: where the file is missing, of another kind or damaged, or the columns' names are
@@ -131,7 +134,7 @@ def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> L
             source.validate(full=True)
         table = LoadedTable(source, role)
     elif isinstance(source, pd.DataFrame):
-        table = LoadedTable(_from_pandas(source, role), role)
+        table = LoadedTable(_from_pandas(source, role, unread), role)
     else:
         raise InputError(
             f"{role} must be a path, a pandas DataFrame or a pyarrow Table. Got"
@@ -146,9 +149,11 @@ def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> L
 
 
 def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, Any]:
-    """The column as a NumPy array of numbers, booleans or objects.
+    """The column as a NumPy array of numbers, booleans, dates, times or objects.
 
-    Objects are text, with None where a value is missing.
+    Objects are text, with None where a value is missing. In a feature column (option 'features')
+    they may be of any type: `fit_column` says which ones it cannot use. Others must not be, nor
+    dates or times.
 
     Categorical columns become text, whatever their categories are: NumPy's own where none is
     missing or long, so that it is known that text was meant.
@@ -171,13 +176,28 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
         pa.types.is_null,
     )
     if not any(is_kind(kind) for is_kind in usable):
+        if option == "features":
+            return _times(column) if pa.types.is_temporal(kind) else _objects(column)
         raise InputError(
             f"{table.name}: column '{name}' has the type {kind}, which cannot be used. Turn it into"
-            " numbers, truth values or text, or leave it out by naming the feature columns (option"
-            " 'features')."
+            " numbers, truth values or text."
         )
     array: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
     return _as_categories(array) if categorical and column.null_count == 0 else array
+
+
+def _times(column: Any) -> np.ndarray[Any, Any]:
+    """Dates as datetime64, times of day and durations as timedelta64, missing ones as NaT."""
+    if pa.types.is_time(column.type):
+        column = column.cast(pa.time64("ns")).cast(pa.int64()).cast(pa.duration("ns"))
+    if not pa.types.is_interval(column.type):
+        times: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
+        return times
+    return _objects(column)
+
+
+def _objects(column: Any) -> np.ndarray[Any, Any]:
+    return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
 
 
 def _as_categories(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -213,10 +233,11 @@ def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> LoadedTabl
     return LoadedTable(table, name, from_text=True)
 
 
-def _from_pandas(frame: pd.DataFrame, role: str) -> Any:
+def _from_pandas(frame: pd.DataFrame, role: str, unread: Sequence[str]) -> Any:
     if frame.index.name is not None and frame.index.name not in frame.columns:
         frame = frame.reset_index()
     frame = frame.rename(columns=str)
+    frame = frame.loc[:, [name not in unread for name in frame.columns]]
     if not frame.columns.is_unique:
         # Refused by the caller, by name.
         return pa.table([pa.nulls(0)] * frame.shape[1], names=list(frame.columns))
@@ -225,4 +246,5 @@ def _from_pandas(frame: pd.DataFrame, role: str) -> Any:
     except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InputError(
             f"{role}: the DataFrame has a column of mixed or unknown types. {first_line(error)}"
+            " Give it one type, or leave it out (drop=[...])."
         ) from error

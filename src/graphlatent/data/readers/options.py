@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
+from graphlatent.data.column_spec import Impute, Unknown
 from graphlatent.data.readers.messages import shortened
 from graphlatent.errors import InputError, RunFolderError
 from graphlatent.io.runfolder import RunFolder
 
 Array: TypeAlias = np.ndarray[Any, Any]
+# Options that are lists of columns.
+_LISTS = ("features", "drop", "text", "hash")
+# Names of delimiters that are hard to type.
+_DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+# Which columns mean what in tables without a header, where nothing else is said.
+_NUMBERED = {"source": "0", "target": "1", "id": "0"}
 # Names of columns that are rarely features.
 _LIKE_LABELS = ("label", "labels", "class", "target", "y")
 
@@ -35,6 +44,18 @@ class TableOptions:
             but ids, graphs, labels and those in `drop`.
         drop: columns or attributes that are not features. Unlike those in `label` they need not be
             there.
+        text: feature columns that are text whatever they hold, such as codes written as numbers.
+        hash: feature columns of text whose words are hashed into a fixed number of features.
+        impute: what a missing number is filled with, learnt when a model is fitted: 'mean',
+            'median', or 'indicator' (the mean, and one more feature that is 1 there); None refuses
+            missing values.
+        unknown: for graphs embedded later, what to do with categories that the fitted graphs did
+            not have: 'ignore' (none of the column's features is set) or 'error'; and with columns
+            they did not have. None refuses such categories and leaves such columns out.
+        delimiter: between the cells of text files; None finds it by the name and the first line.
+        encoding: of text files, such as 'latin-1'; None takes UTF-8, or what a byte order mark
+            says.
+        no_header: the first line of text files is a row; columns are called '0', '1', ...
     """
 
     source: str = "source"
@@ -45,9 +66,39 @@ class TableOptions:
     label: str | tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    hash: tuple[str, ...] = ()
+    impute: Impute | None = None
+    unknown: Unknown | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    no_header: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("features", "drop"):
+        self._check_columns()
+        for name, allowed in (("impute", get_args(Impute)), ("unknown", get_args(Unknown))):
+            value = getattr(self, name)
+            if value is not None and value not in allowed:
+                listed = ", ".join(map(repr, allowed))
+                raise InputError(
+                    f"The option '{name}' must be one of {listed}. Got {shortened(value)}."
+                )
+        if not isinstance(self.no_header, bool):
+            raise InputError(
+                f"The option 'no_header' must be a bool. Got {shortened(self.no_header)}."
+            )
+        object.__setattr__(self, "delimiter", _checked_delimiter(self.delimiter))
+        _check_encoding(self.encoding)
+
+    def _check_columns(self) -> None:
+        """Raise where names of columns are none, or one column is to be two things."""
+        for name, number in _NUMBERED.items():
+            value = getattr(self, name)
+            if type(value) is int:
+                object.__setattr__(self, name, str(value))
+            elif self.no_header is True and value == name:
+                object.__setattr__(self, name, number)
+        for name in _LISTS:
             value = getattr(self, name)
             if isinstance(value, str):
                 raise InputError(
@@ -69,6 +120,18 @@ class TableOptions:
                 f"Column {both[0]!r} is a label and cannot be a feature too. Take it out of"
                 " 'features', or out of 'label'."
             )
+        for one, other in (
+            ("drop", "features"),
+            ("drop", "text"),
+            ("drop", "hash"),
+            ("text", "hash"),
+        ):
+            both = [name for name in getattr(self, one) if name in (getattr(self, other) or ())]
+            if both:
+                raise InputError(
+                    f"Column {both[0]!r} is in both of the options '{one}' and '{other}'. Take it"
+                    " out of one of them."
+                )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -80,7 +143,10 @@ class TableOptions:
     @property
     def named_columns(self) -> list[str]:
         """The options that ask for particular columns, for sources that have none to refuse."""
-        return [name for name in ("weight", "label", "features") if getattr(self, name) is not None]
+        named = [
+            name for name in ("weight", "label", "features") if getattr(self, name) is not None
+        ]
+        return named + [name for name in ("drop", "text", "hash", "impute") if getattr(self, name)]
 
     def feature_names(self, columns: Iterable[str]) -> list[str]:
         """The features among the columns that are there, or `features` where that was given."""
@@ -95,14 +161,19 @@ class TableOptions:
         """
         return replace(self, label=None, drop=(*self.labels, *self.drop))
 
+    def without_nodes(self) -> TableOptions:
+        """The same options for edges without a node table, whose columns are not there."""
+        return replace(self, label=None, features=None, drop=(), text=(), hash=(), impute=None)
+
     def to_dict(self) -> dict[str, Any]:
-        """The options as plain values that TOML and JSON can hold, without those that are None."""
-        values = {name: value for name, value in asdict(self).items() if value is not None}
+        """The options as plain values that TOML and JSON can hold, without those not given."""
+        values = {k: value for k, value in asdict(self).items() if value not in (None, False)}
+        values = {k: value for k, value in values.items() if value or k not in ("text", "hash")}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TableOptions:
-        """The options that `to_dict` wrote; an option that is not there is None, or () for `drop`.
+        """The options that `to_dict` wrote; one that is not there is None, (), or False.
 
         Raises:
             InputError: where a key or a value is not what `to_dict` writes.
@@ -112,7 +183,11 @@ class TableOptions:
             key
             for key, value in values.items()
             if key not in known
-            or not _is_names(value, several=key in ("label", "features", "drop"))
+            or not (
+                isinstance(value, bool)
+                if key == "no_header"
+                else _is_names(value, several=key in ("label", *_LISTS))
+            )
         ]
         missing = [key for key in ("source", "target", "id") if key not in values]
         if wrong or missing:
@@ -120,7 +195,8 @@ class TableOptions:
                 f"In [reading], {', '.join(map(repr, wrong or missing))} must be the name of a"
                 " column, or for 'label', 'features' and 'drop' a list of names."
             )
-        return cls(**{**dict.fromkeys(known), "drop": (), **values})
+        empty = {"drop": (), "text": (), "hash": (), "no_header": False}
+        return cls(**{**dict.fromkeys(known), **empty, **values})
 
 
 def options_of_run(run: RunFolder) -> TableOptions:
@@ -169,6 +245,32 @@ def stack_labels(columns: Sequence[Array]) -> Array | None:
         return columns[0] if columns else None
     numeric = all(column.dtype.kind in "biuf" for column in columns)
     return np.stack(columns if numeric else [c.astype(object) for c in columns], axis=1)
+
+
+def _checked_delimiter(value: Any) -> str | None:
+    """The character between cells. Raises `InputError` where it cannot be one."""
+    value = _DELIMITERS.get(value, value) if isinstance(value, str) else value
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) != 1 or value.isalnum() or value in '"\r\n._':
+        raise InputError(
+            "The option 'delimiter' must be a single character such as ';', or 'tab' or 'space'."
+            f" Got {shortened(value)}."
+        )
+    if not value.isascii():
+        raise InputError(f"The option 'delimiter' must be an ASCII character. Got {value!r}.")
+    return value
+
+
+def _check_encoding(value: Any) -> None:
+    """Raise where there is no such encoding of text."""
+    with suppress(LookupError, TypeError, ValueError):
+        if value is None or codecs.lookup(value)._is_text_encoding:
+            return
+    raise InputError(
+        "The option 'encoding' must be one that Python knows, such as 'utf-8', 'latin-1', 'cp1252'"
+        f" or 'utf-16'. Got {shortened(value)}."
+    )
 
 
 def _names(value: Any, option: str) -> tuple[Any, ...]:

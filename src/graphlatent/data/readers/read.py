@@ -14,6 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from graphlatent.data.assemble import assemble
+from graphlatent.data.column_spec import Impute, Unknown
 from graphlatent.data.cut import take_apart
 from graphlatent.data.datasets import DATASETS, find_dataset, load_dataset
 from graphlatent.data.graph import GraphData, RawGraph
@@ -67,6 +68,14 @@ def read_graphs(
     label: str | Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
     weight: str | None = None,
+    drop: Sequence[str] | None = None,
+    text: Sequence[str] | None = None,
+    hash: Sequence[str] | None = None,
+    impute: Impute | None = None,
+    unknown: Unknown | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    no_header: bool | None = None,
     options: TableOptions | None = None,
     max_memory: int | str | None = None,
 ) -> GraphData:
@@ -88,6 +97,17 @@ def read_graphs(
             as features; None for all but ids and labels.
         weight: column of the edge table, or NetworkX or GraphML edge attribute, with the weights;
             None for 'weight'.
+        drop: columns or attributes that are not features, whether or not they are there.
+        text: feature columns that are text whatever they hold, such as postal codes.
+        hash: feature columns of text whose words are hashed into a fixed number of features.
+        impute: fill missing numbers with what a model learns when it is fitted: 'mean', 'median',
+            or 'indicator' (the mean, and a feature that says where); None refuses them.
+        unknown: when a fitted model embeds these graphs, 'ignore' categories and columns that it
+            does not know, with a warning, or 'error'; None refuses categories and leaves out
+            columns.
+        delimiter: between the cells of text files, such as ';' or 'tab'; None finds it.
+        encoding: of text files, such as 'latin-1'; None for UTF-8, or what a byte order mark says.
+        no_header: the first line of text files is a row; columns are called '0', '1', ...
         options: the same and the names of further columns, for tables whose columns are not called
             'source', 'target', 'id' and 'graph'.
         max_memory: how much memory the contents of a file may take, in bytes or as text such as
@@ -100,7 +120,23 @@ def read_graphs(
     """
     if isinstance(source, GraphData):
         return source
-    request = _Request(nodes, _merged(options, label, node_attributes, weight))
+    request = _Request(
+        nodes,
+        _merged(
+            options,
+            node_attributes,
+            label=label,
+            weight=weight,
+            drop=drop,
+            text=text,
+            hash=hash,
+            impute=impute,
+            unknown=unknown,
+            delimiter=delimiter,
+            encoding=encoding,
+            no_header=no_header,
+        ),
+    )
     with limited_memory(max_memory):
         if _is_dataset_name(source):
             request.refuse("a data set")
@@ -114,7 +150,8 @@ def read_graphs(
             ]
         else:
             graphs = _read_one(source, request, name="graph")
-        return assemble(graphs, symmetrize=symmetrize)
+        graph = assemble(graphs, symmetrize=symmetrize)
+        return replace(graph, reading=_reading_of(source, request.options))
 
 
 def refuse_features_as_y(source: Any, y: object, *, owner: str) -> None:
@@ -137,11 +174,14 @@ def refuse_features_as_y(source: Any, y: object, *, owner: str) -> None:
         )
 
 
+def _reading_of(source: Any, options: TableOptions) -> TableOptions:
+    """The options of a list of graphs: those of its first `GraphData`, where there is one."""
+    parts = source if isinstance(source, list | tuple) else ()
+    return next((part.reading for part in parts if isinstance(part, GraphData)), options)
+
+
 def _merged(
-    options: TableOptions | None,
-    label: str | Sequence[str] | None,
-    node_attributes: Sequence[str] | None,
-    weight: str | None,
+    options: TableOptions | None, node_attributes: Sequence[str] | None, **given: Any
 ) -> TableOptions:
     """The options, with those given as arguments of their own in their place."""
     if isinstance(node_attributes, str):
@@ -149,8 +189,8 @@ def _merged(
             f"node_attributes must be a list of names. Got the text {node_attributes!r}; write"
             f" [{node_attributes!r}]."
         )
-    given = {"label": label, "features": node_attributes, "weight": weight}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    given["features"] = node_attributes
+    chosen = {name: value for name, value in given.items() if value is not None}
     return replace(options or TableOptions(), **chosen)
 
 

@@ -78,13 +78,16 @@ def read_tables(
             f" are: {', '.join(edge_table.columns)}."
         )
     if nodes is None:
-        if options.labels or options.features:
+        if options.labels or options.features or options.text or options.hash:
             raise InputError(
-                "The options 'label' and 'features' name columns of a node table, and none was"
-                " given. Give 'nodes' as well."
+                "The options 'label', 'features', 'text' and 'hash' name columns of a node table,"
+                " and none was given. Give 'nodes' as well."
             )
         return _cut(_number_edges(edge_table, options), edge_table, weights, options)
-    node_table = load_table(nodes, role="nodes", text_columns=_named(options.id, options.graph))
+    as_text = (*_named(options.id, options.graph), *options.text, *options.hash)
+    used = _named(options.id, options.graph, *options.labels)
+    unread = [name for name in options.drop if name not in used]
+    node_table = load_table(nodes, role="nodes", text_columns=as_text, unread=unread)
     numbered = _number_nodes_and_edges(edge_table, node_table, options)
     columns = {
         name: to_array(node_table, name, option="features")[numbered.row]

@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphlatent.data.columns import ColumnSpec, encode_columns, fit_column
+from graphlatent.data.column_fitting import fit_column
+from graphlatent.data.column_spec import ColumnSpec
+from graphlatent.data.columns import encode_columns
 from graphlatent.data.features import FeatureSpec
 from graphlatent.data.readers.array_files import (
     ARRAY_SUFFIXES,
