@@ -99,13 +99,8 @@ def regular_file(path: Path, *, role: str = "") -> int:
     prefix = f"{role}: " if role else ""
     status = _status(path)
     if status is None:
-        hint = (
-            " Standard input cannot be read; write the data to a file first."
-            if str(path) == "-"
-            else ""
-        )
         there_is = "there is" if role else "There is"
-        raise InputError(f"{prefix}{there_is} no file {path}. Check the path.{hint}")
+        raise InputError(f"{prefix}{there_is} no file {path}. Check the path.")
     if stat.S_ISREG(status.st_mode):
         if not os.access(path, os.R_OK):
             raise InputError(f"{prefix}{path} cannot be read: its permissions do not allow it.")

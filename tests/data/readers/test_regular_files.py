@@ -72,12 +72,6 @@ def test_names_that_no_file_can_have():
         read_graphs("a\0.csv")
 
 
-def test_standard_input_is_not_supported():
-    for read in (lambda: read_graphs("-"), lambda: read_graphs(EDGES, nodes="-")):
-        with pytest.raises(InputError, match="Standard input cannot be read; write the data to a"):
-            read()
-
-
 def test_files_that_cannot_be_opened(tmp_path, monkeypatch):
     (tmp_path / "e.csv").write_text("source,target\n0,1\n")
     (tmp_path / "g.graphml").write_text("<graphml/>")

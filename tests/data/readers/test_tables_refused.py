@@ -215,13 +215,13 @@ def test_the_line_of_a_text_file_is_named(tmp_path):
     [
         (
             "e.csv",
-            b"source;target\n1;2\n",
-            "Columns found: 'source;target'. A single column often means another delimiter",
+            b"source target\n1 2\n",
+            "Columns found: 'source target'. A single column often means another delimiter",
         ),
         (
             "e.tsv",
-            b"source,target\n1,2\n",
-            "A single column often means another delimiter: .csv files are split at commas",
+            b"source:target\n1:2\n",
+            r"A single column .* name it with the option 'delimiter' \(--delimiter",
         ),
         ("e.csv", b"", "has no header. The first line must name the columns"),
         (
@@ -229,7 +229,7 @@ def test_the_line_of_a_text_file_is_named(tmp_path):
             b"source,target\n1,2,3\n",
             "cannot be read as a table with 2 columns split at ','.*Expected 2 columns, got 3",
         ),
-        ("e.csv", b"\xff\xfe\x00s", "cannot be read as UTF-8 text"),
+        ("e.csv", b"s,t\n\xff\xfe,s", r"is not UTF-8 text \(line 2\). Give the encoding it was"),
         (
             "e.csv",
             b"source,source\n1,2\n",
@@ -238,29 +238,29 @@ def test_the_line_of_a_text_file_is_named(tmp_path):
         ("e.parquet", b"not parquet at all", "cannot be read as Parquet. The reader says: "),
         ("e.parquet", b"", "cannot be read as Parquet"),
         (
-            "e.txt",
+            "e.dat",
             b"1 2",
             (
-                "is no table that can be read. Accepted are files ending in .csv, .tsv, .csv.gz,"
-                " .tsv.gz, .parquet"
+                "is no table that can be read. Accepted are files ending in .csv, .tsv, .txt,"
+                " .csv.gz, .tsv.gz, .txt.gz, .zip, .parquet"
             ),
         ),
         ("e.gz", b"1 2", "is no table that can be read"),
         (
             "e.csv.gz",
             b"source,target\n1,2\n",
-            "cannot be read as gzipped UTF-8 text. The reader says: Not a gzipped file",
+            "cannot be read as gzipped text. The reader says: Not a gzipped file",
         ),
         ("e.csv.gz", b"", "has no header"),
         (
             "e.csv.gz",
-            gzip.compress(b"source;target\n1;2\n", mtime=0),
+            gzip.compress(b"source:target\n1:2\n", mtime=0),
             "A single column often means another delimiter",
         ),
         (
             "e.csv.gz",
-            gzip.compress(b"\xff\xfe\x00s", mtime=0),
-            "cannot be read as gzipped UTF-8 text",
+            gzip.compress(b"s,t\xff\xfe\x00s", mtime=0),
+            r"is not UTF-8 text \(line 1\)",
         ),
     ],
 )

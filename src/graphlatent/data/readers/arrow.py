@@ -1,6 +1,6 @@
 """Tables of any kind as one checked pyarrow table, and their columns as NumPy arrays.
 
-Accepted are CSV and TSV (also gzipped), Parquet, pandas and pyarrow.
+Accepted are text tables (CSV, TSV and others, also packed), Parquet, pandas and pyarrow.
 
 Columns that a reader asks for as text (ids) are not converted to numbers, so '007' stays '007'.
 """
@@ -8,8 +8,8 @@ Columns that a reader asks for as text (ids) are not converted to numbers, so '0
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.parquet import read_parquet
+from graphlatent.data.readers.text_content import STANDARD_INPUT
 from graphlatent.data.readers.text_files import read_text
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import exists, first_line, refusing_damage, regular_file
 
-DELIMITERS = {".csv": ",", ".tsv": "\t", ".csv.gz": ",", ".tsv.gz": "\t"}
 LONG_CATEGORY = 64
-TABLE_SUFFIXES = (*DELIMITERS, ".parquet")
+TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".zip", ".parquet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +39,17 @@ class LoadedTable:
         name: what to call it in messages, such as "nodes (nodes.csv)".
         from_text: whether it came out of a text file, in which everything is text until somebody
             reads numbers into it.
+        first_line: of a text file, the line of the first row, from 1.
+        has_header: of a text file, whether a line names the columns.
+        notes: what had to be assumed to read it, by key.
     """
 
     data: Any
     name: str
     from_text: bool = False
+    first_line: int = 2
+    has_header: bool = True
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def columns(self) -> list[str]:
@@ -60,11 +67,10 @@ class LoadedTable:
 
     def place(self, row: int) -> str:
         """Row `row` (from 0) as a message names it."""
-        return (
-            f"row {row + 1} (line {row + 2} with the header)"
-            if self.from_text
-            else f"row {row} (from 0)"
-        )
+        if not self.from_text:
+            return f"row {row} (from 0)"
+        header = " with the header" if self.has_header else ""
+        return f"row {row + 1} (line {row + self.first_line}{header})"
 
     def column(self, name: str, *, option: str) -> Any:
         """The column as one pyarrow array, with dictionaries decoded.
@@ -90,15 +96,22 @@ class LoadedTable:
         )
         if len(self.columns) == 1 and self.from_text:
             return (
-                message
-                + "A single column often means another delimiter: .csv files are split at commas,"
-                " .tsv files at tabs."
+                message + "A single column often means another delimiter: name it with the option"
+                " 'delimiter' (--delimiter on the command line)."
             )
-        return message + f"Name the right one with the option '{option}'."
+        message += f"Name the right one with the option '{option}'."
+        if self.from_text and self.has_header:
+            message += (
+                " If the first line is a row and no header, say so (no_header=True, --no-header on"
+                " the command line); columns are then called '0', '1', ..."
+            )
+        return message
 
 
 def table_suffix(path: Path) -> str | None:
-    """Which of `TABLE_SUFFIXES` the file's name ends in, if any."""
+    """Which of `TABLE_SUFFIXES` the file's name ends in, '-' for standard input, or None."""
+    if str(path) == STANDARD_INPUT:
+        return STANDARD_INPUT
     return next((suffix for suffix in TABLE_SUFFIXES if path.name.lower().endswith(suffix)), None)
 
 
@@ -113,7 +126,12 @@ def is_text_view(kind: Any) -> bool:
 
 
 def load_table(
-    source: Any, *, role: str, text_columns: Sequence[str] = (), unread: Sequence[str] = ()
+    source: Any,
+    *,
+    role: str,
+    text_columns: Sequence[str] = (),
+    unread: Sequence[str] = (),
+    options: TableOptions | None = None,
 ) -> LoadedTable:
     """The table in `source`: a file by its suffix, a pandas DataFrame or a pyarrow Table.
 
@@ -122,13 +140,14 @@ def load_table(
         role: 'edges' or 'nodes', for messages.
         text_columns: columns of text files to keep as text.
         unread: columns that are not needed, so that those of a DataFrame may hold anything.
+        options: how text files are written; None for the defaults.
 
     Raises:
         InputError: where the file is missing, of another kind or damaged, or the columns' names are
             not unique.
     """
     if isinstance(source, str | Path):
-        table = _load_file(Path(source), role, text_columns)
+        table = _load_file(Path(source), role, text_columns, options or TableOptions())
     elif isinstance(source, pa.Table):
         with refusing_damage(f"{role}: the pyarrow Table is inconsistent"):
             source.validate(full=True)
@@ -209,28 +228,31 @@ def _as_categories(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return text if text.tolist() == array.tolist() else array
 
 
-def _load_file(path: Path, role: str, text_columns: Sequence[str]) -> LoadedTable:
-    name = f"{role} ({path.name})"
+def _load_file(
+    path: Path, role: str, text_columns: Sequence[str], options: TableOptions
+) -> LoadedTable:
     suffix = table_suffix(path)
+    name = f"{role} ({'standard input' if suffix == STANDARD_INPUT else path.name})"
     if suffix is None:
         # A name that no file can have is not repeated.
-        if not exists(path) and str(path) == "-":
-            regular_file(path, role=role)
+        exists(path)
         raise InputError(
             f"{role}: {path} is no table that can be read. Accepted are files ending in"
             f" {', '.join(TABLE_SUFFIXES)}."
         )
-    regular_file(path, role=role)
+    if suffix != STANDARD_INPUT:
+        regular_file(path, role=role)
     if suffix == ".parquet":
         return LoadedTable(read_parquet(path, name), name)
-    table = read_text(
-        path,
+    table = read_text(path, name, options=options, text_columns=text_columns)
+    return LoadedTable(
+        table.data,
         name,
-        delimiter=DELIMITERS[suffix],
-        packed=suffix.endswith(".gz"),
-        text_columns=text_columns,
+        from_text=True,
+        first_line=table.first_line,
+        has_header=table.has_header,
+        notes=table.notes,
     )
-    return LoadedTable(table, name, from_text=True)
 
 
 def _from_pandas(frame: pd.DataFrame, role: str, unread: Sequence[str]) -> Any:

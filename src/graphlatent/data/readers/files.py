@@ -21,7 +21,8 @@ from graphlatent.errors import InputError
 from graphlatent.io.regular_files import exists, files_of, is_folder, regular_file
 
 ACCEPTED = (
-    "edge tables (.csv, .tsv, both also .gz, .parquet), .graphml files or a folder of them,"
+    "edge tables (.csv, .tsv, .txt, these also .gz or .zip, .parquet, or - for standard input),"
+    " .graphml files or a folder of them,"
     " gnn-benchmark .npz files, and folders in the TU layout (NAME_A.txt, NAME_graph_indicator.txt,"
     " ...)"
 )

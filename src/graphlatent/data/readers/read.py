@@ -27,8 +27,9 @@ from graphlatent.data.readers.networkx import is_networkx, read_networkx
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.pyg import is_pyg, read_data
 from graphlatent.data.readers.tables import read_tables
+from graphlatent.data.readers.text_content import STANDARD_INPUT
 from graphlatent.errors import InputError
-from graphlatent.io.regular_files import exists, regular_file
+from graphlatent.io.regular_files import exists
 
 _ARRAYS = (np.ndarray, Tensor)
 ACCEPTED = (
@@ -82,7 +83,8 @@ def read_graphs(
     """The graph or graphs in `source`, checked and regular.
 
     Args:
-        source: a path (edge table .csv, .tsv, .csv.gz, .parquet; .graphml; gnn-benchmark .npz;
+        source: a path (edge table .csv, .tsv, .txt, .csv.gz, .zip, .parquet, or '-' for standard
+            input; .graphml; gnn-benchmark .npz;
             folder of .graphml files; TU folder) or data set name; a PyG Data, Batch or Dataset; a
             NetworkX graph; a SciPy sparse adjacency [N, N] or (adjacency, features); (edge_index
             [2, E], x [N, F] or None) with or without edge_weight [E] as a third part; an edge table
@@ -251,14 +253,14 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
 
 
 def _read_place(source: str | Path, request: _Request) -> list[RawGraph]:
+    if str(source) == STANDARD_INPUT:
+        return read_tables(source, request.nodes, options=request.options)
     # Path("") is the folder of the process.
     if source != "" and exists(source):
         return read_path(source, nodes=request.nodes, options=request.options)
     if _is_dataset_name(source):
         request.refuse("a data set")
         return take_apart(load_dataset(str(source)).graph, name=str(source))
-    if str(source) == "-":
-        regular_file(Path(source))
     names = ", ".join(info.name for info in DATASETS)
     raise InputError(
         f"'{source}' is neither an existing file or folder nor a known data set. Accepted are"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +26,7 @@ from graphlatent.data.readers.options import (
     stack_labels,
     unused_edge_columns,
 )
+from graphlatent.data.readers.text_content import STANDARD_INPUT
 from graphlatent.errors import GraphLatentWarning, InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -58,7 +60,8 @@ def read_tables(
     come in the order in which the node table first names them; without one, in ascending order.
 
     Args:
-        edges: path (.csv, .tsv, .parquet), pandas DataFrame or pyarrow Table with one row per edge.
+        edges: path (.csv, .tsv, .txt, .zip, .parquet, '-' for standard input), pandas DataFrame or
+            pyarrow Table with one row per edge.
         nodes: the same with one row per node, or None.
         options: which columns mean what; None for the default names.
 
@@ -67,9 +70,13 @@ def read_tables(
             or double.
     """
     options = options or TableOptions()
-    edge_table = load_table(
-        edges, role="edges", text_columns=_named(options.source, options.target, options.graph)
-    )
+    if all(isinstance(t, str | Path) and str(t) == STANDARD_INPUT for t in (edges, nodes)):
+        raise InputError(
+            "Edges and nodes cannot both come from standard input ('-'). Give one of them as a"
+            " file."
+        )
+    ends = _named(options.source, options.target, options.graph)
+    edge_table = load_table(edges, role="edges", text_columns=ends, options=options)
     weights = _weights(edge_table, options)
     # A name that was given must be there.
     if options.graph not in (None, TableOptions.graph, *edge_table.columns):
@@ -83,11 +90,14 @@ def read_tables(
                 "The options 'label', 'features', 'text' and 'hash' name columns of a node table,"
                 " and none was given. Give 'nodes' as well."
             )
-        return _cut(_number_edges(edge_table, options), edge_table, weights, options)
+        numbered = _number_edges(edge_table, options)
+        return _cut(numbered, edge_table, weights, options, notes=edge_table.notes)
     as_text = (*_named(options.id, options.graph), *options.text, *options.hash)
     used = _named(options.id, options.graph, *options.labels)
     unread = [name for name in options.drop if name not in used]
-    node_table = load_table(nodes, role="nodes", text_columns=as_text, unread=unread)
+    node_table = load_table(
+        nodes, role="nodes", text_columns=as_text, unread=unread, options=options
+    )
     numbered = _number_nodes_and_edges(edge_table, node_table, options)
     columns = {
         name: to_array(node_table, name, option="features")[numbered.row]
@@ -96,7 +106,8 @@ def read_tables(
     y = stack_labels(
         [to_array(node_table, name, option="label")[numbered.row] for name in options.labels]
     )
-    return _cut(numbered, edge_table, weights, options, columns=columns or None, y=y)
+    notes = {**edge_table.notes, **node_table.notes}
+    return _cut(numbered, edge_table, weights, options, columns=columns or None, y=y, notes=notes)
 
 
 def _named(*names: str | None) -> list[str]:
@@ -265,8 +276,10 @@ def _cut(
     *,
     columns: Mapping[str, Array] | None = None,
     y: Array | None = None,
+    notes: Mapping[str, str],
 ) -> list[RawGraph]:
     used = (options.source, options.target, options.weight or "weight", options.graph)
+    unused = [name for name in edges.columns if name not in used]
     joined = RawGraph(
         edge_index=numbered.end,
         num_nodes=len(numbered.row),
@@ -275,9 +288,7 @@ def _cut(
         node_ids=numbered.node_ids,
         y=y,
         name=edges.name,
-        notes=unused_edge_columns(
-            [name for name in edges.columns if name not in used], where=edges.name
-        ),
+        notes={**notes, **unused_edge_columns(unused, where=edges.name)},
     )
     if numbered.graphs is None:
         return [joined]

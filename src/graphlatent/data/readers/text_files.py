@@ -1,103 +1,209 @@
-"""Text tables (CSV and TSV, also gzipped) as pyarrow tables."""
+"""Text tables (CSV, TSV and the like) as pyarrow tables."""
 
 from __future__ import annotations
 
 import csv
-import gzip
-from collections.abc import Sequence
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from graphlatent.data.memory_limit import exceeded, memory_limit, readable, require_memory
+from graphlatent.data.memory_limit import require_memory
+from graphlatent.data.mixed_columns import are_numerals
+from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.readers.text_content import TextContent, text_content
 from graphlatent.errors import InputError
-from graphlatent.io.regular_files import refusing_damage, regular_file
+from graphlatent.io.regular_files import refusing_damage
 
-# Memory for each byte of text: the text itself and the numbers in it, such as '7,', of 8 bytes.
-BYTES_PER_BYTE = 3
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_OTHER_DELIMITERS = "\t;,|"
+_WORDS = {"\t": "tabs", " ": "spaces"}
+# Lines at the start of a .txt file that say what it holds, as in the collections SNAP and KONECT.
+_COMMENT = re.compile(rb"(?:[#%][^\n]*\n|\r?\n)+")
+_BLANK = re.compile(rb"(?:\r?\n)+")
+# Rows that are compared with the first one, which may be a header.
+_COMPARED = 10
 # For each column: its name and the objects around it.
 _BYTES_PER_COLUMN = 1000
-_CHUNK = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class TextTable:
+    """A table out of a text file.
+
+    Args:
+        data: the pyarrow table.
+        first_line: the line of its first row, from 1.
+        has_header: whether a line before it names the columns.
+        notes: what had to be assumed, by key.
+    """
+
+    data: Any
+    first_line: int
+    has_header: bool
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the lines of a text file are to be read.
+
+    Args:
+        text: the lines, without comments.
+        where: the table and its file, for messages.
+        delimiter: between the cells of a line.
+        has_header: whether the first line names the columns.
+    """
+
+    text: bytes
+    where: str
+    delimiter: str
+    has_header: bool
+
+    def stream(self) -> io.TextIOWrapper:
+        """The lines as a text file."""
+        return io.TextIOWrapper(io.BytesIO(self.text), encoding="utf-8", newline="")
 
 
 def read_text(
-    path: Path,
-    name: str,
-    *,
-    delimiter: str,
-    packed: bool = False,
-    text_columns: Sequence[str] = (),
-) -> Any:
-    """The table in a text file with a header.
+    path: Path, name: str, *, options: TableOptions, text_columns: Sequence[str] = ()
+) -> TextTable:
+    """The table in a text file.
 
     Args:
-        path: a regular file.
+        path: a regular file (.csv, .tsv, .txt, these also with .gz, or .zip), or '-'.
         name: what to call the table in messages.
-        delimiter: between the cells of a line.
-        packed: the file is gzipped.
+        options: `delimiter`, `encoding` and `no_header`.
         text_columns: columns to keep as text.
 
     Raises:
         InputError: where it is no such file, or needs more memory than it may take.
     """
-    size = regular_file(path)
-    require_memory(BYTES_PER_BYTE * size, what=f"{name}: {path}, a file of {readable(size)},")
-    source = _unpacked(path, name) if packed else path
-    names, has_rows = _header(path, name, delimiter, packed=packed)
+    content = text_content(path, name, encoding=options.encoding)
+    text, num_skipped, num_comments = _without_comments(content)
+    delimiter, notes = _find_delimiter(text, name, content.suffix, options.delimiter)
+    if num_comments:
+        notes[f"{name} comments"] = (
+            f"{name}: {num_comments:,} line(s) of comments at the start are skipped."
+        )
+    if delimiter == " ":
+        text = _single_spaces(text)
+    layout = _Layout(text, f"{name}: {path}", delimiter, has_header=not options.no_header)
+    columns, has_rows = _columns(layout)
+    first_line = num_skipped + (2 if layout.has_header else 1)
     if not has_rows:
-        return pa.table({c: pa.array([], pa.string()) for c in names})
+        empty = pa.table({c: pa.array([], pa.string()) for c in columns})
+        return TextTable(empty, first_line, layout.has_header, notes)
+    table = _read(layout, columns, text_columns)
+    return TextTable(table, first_line, layout.has_header, notes)
+
+
+def _read(layout: _Layout, columns: list[str], text_columns: Sequence[str]) -> Any:
     options = {
-        "read_options": arrow_csv.ReadOptions(column_names=names, skip_rows=1),
-        "parse_options": arrow_csv.ParseOptions(delimiter=delimiter),
+        # With threads of pyarrow, a process that has imported torch may abort when it exits.
+        "read_options": arrow_csv.ReadOptions(
+            column_names=columns, skip_rows=1 if layout.has_header else 0, use_threads=False
+        ),
+        "parse_options": arrow_csv.ParseOptions(delimiter=layout.delimiter),
         "convert_options": arrow_csv.ConvertOptions(
             column_types={c: pa.string() for c in text_columns}
         ),
     }
     with refusing_damage(
-        f"{name}: {path} cannot be read as a table with {len(names)} columns split at {delimiter!r}"
+        f"{layout.where} cannot be read as a table with {len(columns)} columns split at"
+        f" {layout.delimiter!r}"
     ):
-        return arrow_csv.read_csv(source, **options)
+        return arrow_csv.read_csv(pa.BufferReader(layout.text), **options)
 
 
-def _unpacked(path: Path, name: str) -> Any:
-    """The contents of a gzipped file, as far as they keep within the limit."""
-    content, limit = bytearray(), memory_limit()
-    with (
-        refusing_damage(f"{name}: {path} cannot be read as gzipped UTF-8 text"),
-        gzip.open(path) as file,
-    ):
-        while chunk := file.read(_CHUNK):
-            content += chunk
-            if BYTES_PER_BYTE * len(content) > limit:
-                what = f"{name}: {path}, unpacked {readable(len(content))} or more,"
-                raise exceeded(BYTES_PER_BYTE * len(content), limit=limit, what=what)
-    return pa.BufferReader(content)
+def _without_comments(content: TextContent) -> tuple[bytes, int, int]:
+    """The text without blank lines and comments at its start; how many lines, and comments."""
+    pattern = _COMMENT if content.suffix == ".txt" else _BLANK
+    found = pattern.match(content.data)
+    if found is None:
+        return content.data, 0, 0
+    skipped = found[0].splitlines()
+    return content.data[found.end() :], len(skipped), sum(map(bool, skipped))
 
 
-def _header(path: Path, name: str, delimiter: str, *, packed: bool) -> tuple[list[str], bool]:
-    """The names in the first line, and whether anything follows."""
-    opened = gzip.open if packed else open
-    kind = "gzipped UTF-8 text" if packed else "UTF-8 text"
-    with (
-        refusing_damage(f"{name}: {path} cannot be read as {kind}"),
-        opened(path, "rt", newline="", encoding="utf-8-sig") as file,
-    ):
-        lines = csv.reader(file, delimiter=delimiter)
-        header = next(lines, None)
-        has_rows = any(line.strip() for line in file)
-    if not header or not any(cell.strip() for cell in header):
+def _find_delimiter(
+    text: bytes, name: str, suffix: str, given: str | None
+) -> tuple[str, dict[str, str]]:
+    """The character between cells, and a note where neither the user nor the suffix says it."""
+    usual = _DELIMITERS.get(suffix)
+    end = text.find(b"\n")
+    first = text[: end if end >= 0 else len(text)].decode("utf-8").strip("\r")
+    if given is not None:
+        return given, {}
+    if usual is not None and usual in first:
+        return usual, {}
+    found = max(_OTHER_DELIMITERS, key=first.count)
+    if found not in first:
+        if usual is not None or len(first.split()) < 2:
+            return usual or ",", {}
+        found = " "
+    words = _WORDS.get(found, repr(found))
+    return found, {
+        f"{name} delimiter": f"{name}: cells are split at {words}, as the first line looks. If that"
+        " is wrong, give the option 'delimiter' (--delimiter on the command line)."
+    }
+
+
+def _single_spaces(text: bytes) -> bytes:
+    """Lines whose cells are separated by one space; spaces and tabs at their ends are dropped."""
+    text = re.sub(rb"[ \t]+", b" ", text)
+    return re.sub(rb"(?:^|(?<=\n)) | (?=\r?\n|\Z)", b"", text)
+
+
+def _columns(layout: _Layout) -> tuple[list[str], bool]:
+    """The names of the columns, and whether there are rows."""
+    stream = layout.stream()
+    lines = csv.reader(stream, delimiter=layout.delimiter)
+    with refusing_damage(f"{layout.where} cannot be read as a text table"):
+        first = next(lines, None)
+    if first is None or not any(cell.strip() for cell in first):
         raise InputError(
-            f"{name}: {path} has no header. The first line must name the columns, such as"
-            f" source{delimiter}target."
+            f"{layout.where} has no header. The first line must name the columns, such as"
+            f" source{layout.delimiter}target."
         )
-    if lines.line_num > 1:
+    if "\0" in "".join(first):
         raise InputError(
-            f"{name}: {path} has a line break in the name of a column, which cannot be read. Take"
-            " it out; where there is none, a quotation mark in the first line is not closed."
+            f"{layout.where} has NUL characters in its first line. If it is text, give its encoding"
+            " (encoding='utf-16-le', --encoding utf-16-le on the command line)."
         )
     require_memory(
-        _BYTES_PER_COLUMN * len(header), what=f"{name}: {path}, a table of {len(header):,} columns,"
+        _BYTES_PER_COLUMN * len(first), what=f"{layout.where}, a table of {len(first):,} columns,"
     )
-    return [cell.strip() for cell in header], has_rows
+    if not layout.has_header:
+        _refuse_header(first, lines, layout.where)
+        return [str(i) for i in range(len(first))], True
+    if lines.line_num > 1:
+        raise InputError(
+            f"{layout.where} has a line break in the name of a column, which cannot be read. Take"
+            " it out; where there is none, a quotation mark in the first line is not closed."
+        )
+    return [cell.strip() for cell in first], any(line.strip() for line in stream)
+
+
+def _refuse_header(first: list[str], lines: Iterator[list[str]], where: str) -> None:
+    """Raise where the first line holds names above columns of numbers."""
+    rows: list[list[str]] = []
+    # Cells too long for Python's reader are not for that of pyarrow.
+    with suppress(csv.Error):
+        rows = list(islice((line for line in lines if line), _COMPARED))
+    if not rows or are_numerals(first).any() or any(len(row) != len(first) for row in rows):
+        return
+    below = zip(*rows, strict=True)
+    if any(bool(are_numerals(column).all()) for column in below):
+        names = ", ".join(map(repr, first[:4]))
+        raise InputError(
+            f"{where}: the first line looks like a header: {names}. Leave out no_header"
+            " (--no-header), or take the line out where only some tables have one."
+        )

@@ -17,7 +17,7 @@ from pyarrow import csv
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.memory_limit import readable, require_memory
-from graphlatent.data.readers.text_files import BYTES_PER_BYTE
+from graphlatent.data.readers.text_content import BYTES_PER_BYTE
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import (
     exists,
