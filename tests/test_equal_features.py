@@ -108,3 +108,19 @@ def test_later_features_that_are_not_used_are_said(bare):
     other = torch.arange(float(bare.num_nodes))[:, None]
     with pytest.warns(GraphLatentWarning, match="The features of this graph are not used: those"):
         fitted.transform(bare.with_features(other))
+
+
+def test_columns_of_any_objects_are_compared():
+    size = 3
+    edges = read_graphs(sp.csr_matrix(np.ones((size, size))))
+    for values, equal in (
+        ([[1], [1, 2], [1]], False),
+        ([[1], [1], [1]], True),
+        ([np.ones(2), np.ones(3), 1], False),
+        (["a", "a", "a"], True),
+        ([1, 1.0, 1], True),
+        ([None, None, None], True),
+    ):
+        column = np.fromiter(values, dtype=object, count=size)
+        graph = dataclasses.replace(edges, x=None, columns={"c": column})
+        assert graph.has_equal_features() is equal

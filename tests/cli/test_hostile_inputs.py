@@ -23,7 +23,8 @@ def test_pipes(tables):
 
 def test_names(tables):
     long = "a" * 300 + ".csv"
-    for name, message in ((long, "cannot be read: File name too long"), ("-", "Standard input")):
+    # The standard input of a test is empty.
+    for name, message in ((long, "cannot be read: File name too long"), ("-", "(standard input)")):
         assert message in fails("info", name)
         assert message in fails("info", tables / "edges.csv", "--nodes", name)
         assert message in fails("train", name, "--out", tables / "run")

@@ -38,6 +38,11 @@ def embed(
         if reading.nodes is None:
             before = replace(before, features=None, text=(), hash=())
         options = reading.table_options(before).without_labels()
+        if reading.nodes is not None:
+            # Codes of digits would otherwise be read as numbers where a table has no others.
+            codes = {c.name for c in estimator.features_.columns if c.kind == "categorical"}
+            text = sorted(codes.union(options.text) - set(options.drop))
+            options = replace(options, text=tuple(text))
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         embeddings = estimator.embed(graph)
         embeddings.save(out, overwrite=overwrite)

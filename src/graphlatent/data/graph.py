@@ -126,7 +126,7 @@ class GraphData:
     def has_equal_features(self) -> bool:
         """Whether there are features and all nodes have the same."""
         if self.columns:
-            return all(bool((column == column[0]).all()) for column in self.columns.values())
+            return all(map(_is_constant, self.columns.values()))
         if self.x is None:
             return False
         if isinstance(self.x, Tensor):
@@ -158,3 +158,14 @@ class GraphData:
         """A SHA-256 over structure, features and ids: equal for equal input, on any machine."""
         parts = json.dumps(self.fingerprints(), sort_keys=True)
         return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _is_constant(column: np.ndarray[Any, Any]) -> bool:
+    if column.dtype.kind != "O":
+        return bool((column == column[0]).all())
+    # Not by arrays: values may be of any type, such as lists of different lengths.
+    first, *others = column.tolist()
+    try:
+        return all(bool(value == first) for value in others)
+    except (TypeError, ValueError):
+        return False

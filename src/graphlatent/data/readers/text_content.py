@@ -57,9 +57,8 @@ def text_content(path: Path, name: str, *, encoding: str | None = None) -> TextC
     Raises:
         InputError: where it cannot be read or decoded, or needs more memory than it may take.
     """
-    suffix, where = _suffix(path), f"{name}: {path}"
+    suffix, where = _suffix(path), where_of(path, name)
     if str(path) == STANDARD_INPUT:
-        where = f"{name}: standard input"
         data = _within_limit(_standard_input(where), where)
     elif path.suffix.lower() == ".zip":
         data, suffix = _unzipped(path, where)
@@ -72,6 +71,11 @@ def text_content(path: Path, name: str, *, encoding: str | None = None) -> TextC
         with refusing_damage(f"{where} cannot be read as text"), open_regular(path) as file:
             data = file.read()
     return TextContent(_as_utf8(data, where, encoding), suffix)
+
+
+def where_of(path: Path, name: str) -> str:
+    """The table and its file, for messages; the name of standard input says it already."""
+    return name if str(path) == STANDARD_INPUT else f"{name}: {path}"
 
 
 def _suffix(path: Path) -> str:

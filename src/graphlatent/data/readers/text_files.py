@@ -18,7 +18,7 @@ from pyarrow import csv as arrow_csv
 from graphlatent.data.memory_limit import require_memory
 from graphlatent.data.mixed_columns import are_numerals
 from graphlatent.data.readers.options import TableOptions
-from graphlatent.data.readers.text_content import TextContent, text_content
+from graphlatent.data.readers.text_content import TextContent, text_content, where_of
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import refusing_damage
 
@@ -95,7 +95,7 @@ def read_text(
         )
     if delimiter == " ":
         text = _single_spaces(text)
-    layout = _Layout(text, f"{name}: {path}", delimiter, has_header=not options.no_header)
+    layout = _Layout(text, where_of(path, name), delimiter, has_header=not options.no_header)
     columns, has_rows = _columns(layout)
     first_line = num_skipped + (2 if layout.has_header else 1)
     if not has_rows:
