@@ -251,6 +251,8 @@ def test_wide_tables_of_counts_are_taken_as_they_are():
     counts = np.random.default_rng(0).poisson(0.2, (30, 65)).astype(float)
     table = {f"w{i}": counts[:, i] for i in range(65)}
     assert rows(fit(with_columns(**table)), with_columns(**table)) == counts.tolist()
+    with pytest.warns(GraphLatentWarning, match="values of the 65 columns are 0, so that numbers"):
+        fit_features(with_columns(**table), degree_cap=4)
     # Fewer columns, text, or values that are mostly not 0 are measurements.
     few = dict(list(table.items())[:64])
     full = {name: values + 1 for name, values in table.items()}

@@ -25,8 +25,8 @@ GraphInput: TypeAlias = Annotated[
     typer.Argument(
         metavar="INPUT",
         help=(
-            "Edge table (.csv .tsv .parquet, or .csv.gz), .graphml, .npz, TU folder, or a data"
-            " set's name."
+            "Edge table (.csv .tsv .txt .parquet, packed as .gz or .zip, - for standard input),"
+            " .graphml, .gml, .npz, TU folder, or a data set's name."
         ),
     ),
 ]

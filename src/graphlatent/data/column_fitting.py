@@ -57,7 +57,16 @@ def fit_columns(
     """
     options = options or TableOptions()
     _check_names(columns, options)
-    standardize = standardize and not is_sparse_table(columns)
+    is_sparse = is_sparse_table(columns)
+    if standardize and is_sparse and not all(map(_is_zero_one, columns.values())):
+        warnings.warn(
+            f"Most values of the {len(columns):,} columns are 0, so that numbers are taken as they"
+            " are, as in a sparse matrix of words. Divide columns of another unit by their standard"
+            " deviation first.",
+            GraphLatentWarning,
+            stacklevel=3,
+        )
+    standardize = standardize and not is_sparse
     specs = tuple(
         fit_column(name, values, standardize=standardize, node_ids=node_ids, options=options)
         for name, values in columns.items()
@@ -77,6 +86,10 @@ def is_sparse_table(columns: Mapping[str, Array]) -> bool:
         return False
     size = sum(len(values) for values in columns.values())
     return sum(int(np.count_nonzero(values)) for values in columns.values()) <= SHARE * size
+
+
+def _is_zero_one(values: Array) -> bool:
+    return bool(np.isin(values, (0, 1)).all())
 
 
 def _check_names(columns: Mapping[str, Array], options: TableOptions) -> None:
@@ -166,7 +179,7 @@ def fit_column(
     numbers = checked_numbers(name, found.numbers, node_ids)[~found.missing]
     if options.impute is not None:
         filling["fill"] = _center(numbers, options.impute)
-    if found.kind == "boolean" or not standardize or bool(np.isin(numbers, (0.0, 1.0)).all()):
+    if found.kind == "boolean" or not standardize or _is_zero_one(numbers):
         return ColumnSpec(name, found.kind, **filling)
     # By equality: the standard deviation of a constant need not round to 0.
     if numbers.min() == numbers.max():

@@ -12,6 +12,7 @@ from typing import Any
 
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.readers.arrow import TABLE_SUFFIXES, table_suffix
+from graphlatent.data.readers.gml import read_gml
 from graphlatent.data.readers.graphml import read_graphml
 from graphlatent.data.readers.npz import read_npz
 from graphlatent.data.readers.options import TableOptions
@@ -22,7 +23,7 @@ from graphlatent.io.regular_files import exists, files_of, is_folder, regular_fi
 
 ACCEPTED = (
     "edge tables (.csv, .tsv, .txt, these also .gz or .zip, .parquet, or - for standard input),"
-    " .graphml files or a folder of them,"
+    " .gml files, .graphml files or a folder of them,"
     " gnn-benchmark .npz files, and folders in the TU layout (NAME_A.txt, NAME_graph_indicator.txt,"
     " ...)"
 )
@@ -34,10 +35,10 @@ def read_path(
     """The graphs in a file or a folder.
 
     Args:
-        path: an edge table, a .graphml file or a folder of such files (one graph each, in the order
-            of their names), a gnn-benchmark .npz file, or a folder in the TU layout.
+        path: an edge table, a .gml file, a .graphml file or a folder of such files (one graph each,
+            in the order of their names), a gnn-benchmark .npz file, or a folder in the TU layout.
         nodes: the node table that goes with an edge table (path, DataFrame or pyarrow Table).
-        options: which columns mean what, in tables and in GraphML attributes.
+        options: which columns mean what, in tables and in GML and GraphML attributes.
 
     Raises:
         InputError: where there is no such file, or it is of another kind, or damaged.
@@ -60,6 +61,8 @@ def read_path(
         return _read_folder(path, options)
     if path.suffix.lower() == ".graphml":
         return read_graphml(path, options=options)
+    if path.suffix.lower() == ".gml":
+        return [read_gml(path, options=options)]
     if path.suffix.lower() == ".npz":
         _refuse_columns(path, options)
         return [read_npz(path)]

@@ -84,7 +84,7 @@ def read_graphs(
 
     Args:
         source: a path (edge table .csv, .tsv, .txt, .csv.gz, .zip, .parquet, or '-' for standard
-            input; .graphml; gnn-benchmark .npz;
+            input; .gml; .graphml; gnn-benchmark .npz;
             folder of .graphml files; TU folder) or data set name; a PyG Data, Batch or Dataset; a
             NetworkX graph; a SciPy sparse adjacency [N, N] or (adjacency, features); (edge_index
             [2, E], x [N, F] or None) with or without edge_weight [E] as a third part; an edge table

@@ -70,7 +70,7 @@ def text_content(path: Path, name: str, *, encoding: str | None = None) -> TextC
         require_memory(BYTES_PER_BYTE * size, what=f"{where}, a file of {readable(size)},")
         with refusing_damage(f"{where} cannot be read as text"), open_regular(path) as file:
             data = file.read()
-    return TextContent(_as_utf8(data, where, encoding), suffix)
+    return TextContent(as_utf8(data, where, encoding), suffix)
 
 
 def where_of(path: Path, name: str) -> str:
@@ -129,8 +129,17 @@ def _unzipped(path: Path, where: str) -> tuple[bytes, str]:
     return data, Path(tables[0].filename).suffix.lower()
 
 
-def _as_utf8(data: bytes, where: str, encoding: str | None) -> bytes:
-    """The text as UTF-8 without a byte order mark."""
+def as_utf8(data: bytes, where: str, encoding: str | None) -> bytes:
+    """A text as UTF-8 without a byte order mark.
+
+    Args:
+        data: the text in its encoding.
+        where: the file, for messages.
+        encoding: as for `text_content`.
+
+    Raises:
+        InputError: where it is not in that encoding, or needs more memory than it may take.
+    """
     mark = next((each for each in _MARKS if data.startswith(each)), b"")
     marked = _MARKS.get(mark)
     if marked and encoding and not codecs.lookup(encoding).name.startswith(marked):
