@@ -2,8 +2,7 @@
 
 They follow scikit-learn's conventions: the constructor only stores its arguments, `fit` checks
 them, trains and returns self, and learnt attributes end in `_`. The estimator class of a method
-inherits the method's settings and `NodeEstimator` or `GraphEstimator`, and names the method (see
-methods/lagraph/estimators.py).
+inherits the method's settings and `NodeEstimator` or `GraphEstimator`, and names the method.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ import copy
 import dataclasses
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -28,7 +26,9 @@ from graphlatent.config import Level, Settings, from_mapping, resolve, to_mappin
 from graphlatent.data.batches import Batch, full_batch
 from graphlatent.data.features import FeatureSpec, encode_features
 from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.read import read_graphs, refuse_features_as_y
+from graphlatent.data.readers.later import later_options, read_with
+from graphlatent.data.readers.options import TableOptions, options_of_run
+from graphlatent.data.readers.read import refuse_features_as_y
 from graphlatent.embedding import (
     Embeddings,
     check_finite_rows,
@@ -36,13 +36,7 @@ from graphlatent.embedding import (
     graph_embeddings,
     node_embeddings,
 )
-from graphlatent.errors import (
-    ConfigError,
-    GraphLatentWarning,
-    RunFolderError,
-    bad_argument,
-    not_fitted,
-)
+from graphlatent.errors import GraphLatentWarning, RunFolderError, not_fitted
 from graphlatent.io.atomic import refuse_existing
 from graphlatent.io.config_file import RunConfig
 from graphlatent.io.history import History
@@ -52,7 +46,7 @@ from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
 from graphlatent.training.encoding import fit_encoding, stored_encoding
 from graphlatent.training.finite import check_statistics, fit_head
-from graphlatent.training.loop import Hooks, Training, check_hooks, seeded
+from graphlatent.training.loop import Hooks, Training, check_hooks, checked_epochs, seeded
 from graphlatent.training.progress import training_bar
 from graphlatent.training.resume import begin, begin_or_resume
 from graphlatent.training.setup import set_up
@@ -72,6 +66,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         embedding_dim_: width of the embeddings.
         peak_memory_: peak of GPU memory in training, in bytes; None on a CPU.
         n_features_in_: width of the encoded features.
+        reading_: the options that the fitted graphs were read with, for tables that come later.
         settings_: the settings of the last `fit`, which later changes of parameters do not affect.
     """
 
@@ -86,6 +81,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
     embedding_dim_: int
     peak_memory_: int | None
     n_features_in_: int
+    reading_: TableOptions
     settings_: Settings
 
     def fit(
@@ -114,6 +110,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         run = run if run is None or isinstance(run, RunFolder) else RunFolder(run)
         check_hooks(hooks, owner=f"{type(self).__name__}.fit")
         graph, settings = self._read_to_fit(X)
+        self.reading_ = graph.reading
         with nullcontext() if run is None else run.writing():
             encoded, spec = self._prepare(graph, settings, run=run)
             training, everything = self._set_up(encoded, settings)
@@ -145,13 +142,14 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             (epoch, fitted estimator).
         """
         graph, settings = self._read_to_fit(X)
-        checked = self._checked_epochs(epochs, settings.epochs)
+        checked = checked_epochs(epochs, settings.epochs, owner=f"{type(self).__name__}.snapshots")
         graph, spec = self._prepare(graph, settings)
         training, everything = self._set_up(graph, settings)
         for epoch in checked:
             training.run(until=epoch)
             fitted = type(self)(**self.get_params())
             fitted._set_fitted(copy.deepcopy(training.model), training, everything, spec)
+            fitted.reading_ = graph.reading
             yield epoch, fitted
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
@@ -173,8 +171,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             InputError: where the graphs do not have the features of the fitted ones, or an
                 embedding is not finite.
         """
-        self._check_fitted()
-        graph = self._read(X, self.settings_)
+        graph = self._read_later(X)
         graph = self._encoded(graph, self.features_, self.settings_)
         rows = self._embed(self._batch(graph)).cpu().numpy()
         return check_finite_rows(self._with_ids(rows, graph), model=self.model_)
@@ -182,7 +179,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted estimator into a folder (TOML, JSON and safetensors; never pickle)."""
         self._check_fitted()
-        run = RunFolder(folder)
+        run = RunFolder(folder, reading=self.reading_.to_dict())
         refuse_existing(run.path, overwrite=overwrite)
         device = next(self.model_.parameters()).device
         about = versions(self.settings_, device=device, fingerprints={})
@@ -232,6 +229,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         target = pick_device(device or settings.device)
         estimator.model_ = model.to(device=target, dtype=torch.float32).eval()
         estimator.method_, estimator.settings_ = method, settings
+        estimator.reading_ = options_of_run(run)
         estimator.features_, estimator.n_features_in_ = spec, spec.width
         estimator.embedding_dim_, estimator.peak_memory_ = estimator._width(), None
         try:
@@ -266,8 +264,6 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
     @abstractmethod
     def _with_ids(self, values: Array, graph: GraphData) -> Embeddings:
         """The embeddings with the ids of the embedded nodes or graphs."""
-
-    # Helpers.
 
     def _embed(self, batch: Batch) -> Tensor:
         """The embeddings of a batch, [M, D]."""
@@ -323,16 +319,6 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         self.settings_, self.history_ = training.settings, copy.deepcopy(training.history)
         self.embedding_dim_, self.peak_memory_ = self._width(), training.memory.peak
 
-    def _checked_epochs(self, epochs: Sequence[int], last: int) -> list[int]:
-        listed: list[Any] = list(epochs) if isinstance(epochs, Iterable) else []
-        integers = all(isinstance(e, Integral) and not isinstance(e, bool) for e in listed)
-        ascending = integers and len(listed) > 0 and listed == sorted(set(listed))
-        if not ascending or listed[0] < 0 or listed[-1] > last:
-            allowed = f"ascending ints from 0 to the estimator's epochs, {last}"
-            owner = f"{type(self).__name__}.snapshots"
-            raise bad_argument("epochs", owner=owner, allowed=allowed, got=epochs)
-        return [int(epoch) for epoch in listed]
-
     def _width(self) -> int:
         """The width of the embeddings, found by embedding a graph of one node."""
         edges, ptr = torch.zeros(2, 0, dtype=torch.int64), torch.tensor([0, 1])
@@ -349,22 +335,22 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     def _read_batch(self, X: Any) -> Batch:
         """Graphs in any form as one batch, with features encoded as at fit time."""
-        self._check_fitted()
-        graph = self._read(X, self.settings_)
+        graph = self._read_later(X)
         return self._batch(self._encoded(graph, self.features_, self.settings_))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
             raise not_fitted(type(self).__name__)
 
-    def _read(self, X: Any, settings: Settings) -> GraphData:
-        graph = read_graphs(X, symmetrize=settings.symmetrize)
-        if not settings.symmetrize and graph.symmetrized:
-            raise ConfigError(
-                f"symmetrize=False of {type(self).__name__} came too late: this graph was already"
-                " read in both directions. Read it with read_graphs(..., symmetrize=False)."
-            )
-        return graph
+    def _read_later(self, X: Any) -> GraphData:
+        """Graphs for the fitted model, read as the fitted ones were."""
+        self._check_fitted()
+        options = later_options(X, self.reading_, self.features_.columns)
+        return self._read(X, self.settings_, options)
+
+    def _read(self, X: Any, settings: Settings, options: TableOptions | None = None) -> GraphData:
+        owner = type(self).__name__
+        return read_with(X, symmetrize=settings.symmetrize, options=options, owner=owner)
 
     def _prepare(
         self, graph: GraphData, settings: Settings, *, run: RunFolder | None = None

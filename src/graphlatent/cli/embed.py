@@ -27,6 +27,7 @@ def embed(
     Column names default to those used in training.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.data.readers.later import with_codes
         from graphlatent.data.readers.options import options_of_run
         from graphlatent.embedding import check_embedding_path
         from graphlatent.io.runfolder import RunFolder
@@ -39,10 +40,7 @@ def embed(
             before = replace(before, features=None, text=(), hash=())
         options = reading.table_options(before).without_labels()
         if reading.nodes is not None:
-            # Codes of digits would otherwise be read as numbers where a table has no others.
-            codes = {c.name for c in estimator.features_.columns if c.kind == "categorical"}
-            text = sorted(codes.union(options.text) - set(options.drop))
-            options = replace(options, text=tuple(text))
+            options = with_codes(options, estimator.features_.columns)
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         embeddings = estimator.embed(graph)
         embeddings.save(out, overwrite=overwrite)

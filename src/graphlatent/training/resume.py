@@ -59,6 +59,7 @@ def begin_or_resume(
         GraphLatentWarning: where the run goes on under other conditions than it began under.
     """
     fingerprints = graph.fingerprints()
+    run.reading = run.reading or graph.reading.to_dict()
     if run.replace or not run.can_resume():
         about = versions(training.settings, device=training.device, fingerprints=fingerprints)
         begin(run, config=config, features=features, about=about)
