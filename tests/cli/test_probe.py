@@ -392,5 +392,6 @@ def test_raw_features_that_cannot_be(folder):
     assert (
         fails(*labels, "--raw", folder / "gap.csv")
         == "Column 'size' has 1 missing value(s), the first in row 0 (from 0). Fill them, drop"
-        " those nodes, or leave the column out."
+        " those nodes, have them filled (impute='mean', --impute mean on the command line), or"
+        " leave the column out (drop, --drop)."
     )

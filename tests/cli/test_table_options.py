@@ -23,7 +23,7 @@ def people(tmp_path):
             "name": [f"person {i}" for i in range(size)],
             "age": np.where(np.arange(size) % 7 == 0, np.nan, rng.integers(18, 80, size)),
             "town": ["Zürich", "Bern", "Genève"] * 40,
-            "zip": ["01010", "1010", "8000"] * 40,
+            "zip": ["01010", "1010", "8000", "8001"] * 30,
             "since": pd.date_range("2020-01-01", periods=size).strftime("%Y-%m-%d"),
             "about": [f"sells {rng.choice(['cars', 'boats'])} {i}" for i in range(size)],
         }
@@ -136,3 +136,17 @@ def test_wrong_options(people):
     assert "no header, say so (no_header=True, --no-header on the command line)" in message
     message = fails("info", people / "nodes.csv")
     assert "is not UTF-8 text (line 2)" in message and "--encoding latin-1" in message
+
+
+def test_probes_read_labels_and_features_as_training_did(people):
+    pd.DataFrame({"source": [0, 1], "target": [1, 2]}).to_csv(people / "e.csv", index=False)
+    reading = ["--nodes", people / "nodes.csv", "--id", "key", "--encoding", "latin-1"]
+    asked = ["--drop", "name", "--drop", "about", "--impute", "mean", "--text", "zip"]
+    train = ["train", people / "e.csv", *reading, *asked, "--label", "town", "--out", people / "r"]
+    code, _, err = run(*train, *FAST, "--set", "structure=none")
+    assert code == 0, err
+    probe = ["probe", people / "r", "--labels", people / "nodes.csv", "--label", "town"]
+    probe += ["--id", "key", "--raw", people / "nodes.csv", "--splits", "1", "--json"]
+    code, out, err = run(*probe)
+    assert code == 0, err
+    assert "3 column(s): age, zip, since" in err + out

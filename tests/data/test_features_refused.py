@@ -25,6 +25,13 @@ def test_a_column_that_names_the_nodes_is_refused():
     assert fit(with_columns(name=objects(*(names[:100] * 2)))).width == 100
 
 
+def test_all_refused_columns_are_named():
+    columns = {"a": objects(1, None), "b": [1, 2], "c": objects([1], [2]), "d": [np.inf, 1]}
+    message = r"^Column 'a' has 1 missing .* Also refused: 'c', 'd'; 'graphlatent info' says why\.$"
+    with pytest.raises(InputError, match=message):
+        fit(with_columns(**columns))
+
+
 def test_text_with_more_values_than_an_encoder_can_hold():
     many = objects(*[f"v{i % 10_001}" for i in range(20_100)])
     with pytest.raises(InputError, match="10,001 different values in 20,100 rows"):

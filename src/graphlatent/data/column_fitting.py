@@ -7,7 +7,8 @@ text becomes one-hot over the values seen at fit time, or is hashed. Legend: N n
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -67,13 +68,34 @@ def fit_columns(
             stacklevel=3,
         )
     standardize = standardize and not is_sparse
-    specs = tuple(
-        fit_column(name, values, standardize=standardize, node_ids=node_ids, options=options)
-        for name, values in columns.items()
-    )
+    fit = partial(fit_column, standardize=standardize, node_ids=node_ids, options=options)
+    found = {name: _fitted_or_refused(fit, name, values) for name, values in columns.items()}
+    refused = {name: each for name, each in found.items() if isinstance(each, InputError)}
+    specs = [each for each in found.values() if isinstance(each, ColumnSpec)]
+    if refused:
+        raise _all_refused(refused)
     for text in _notes(specs, columns):
         warnings.warn(text, GraphLatentWarning, stacklevel=3)
-    return specs
+    return tuple(specs)
+
+
+def _fitted_or_refused(
+    fit: Callable[[str, Array], ColumnSpec], name: str, values: Array
+) -> ColumnSpec | InputError:
+    try:
+        return fit(name, values)
+    except InputError as error:
+        return error
+
+
+def _all_refused(refused: Mapping[str, InputError]) -> InputError:
+    """The first error, and the names of the other columns."""
+    first, *others = refused
+    if not others:
+        return refused[first]
+    return InputError(
+        f"{refused[first]} Also refused: {listed(others)}; 'graphlatent info' says why."
+    )
 
 
 def is_sparse_table(columns: Mapping[str, Array]) -> bool:
@@ -103,7 +125,7 @@ def _check_names(columns: Mapping[str, Array], options: TableOptions) -> None:
             )
 
 
-def _notes(specs: tuple[ColumnSpec, ...], columns: Mapping[str, Array]) -> list[str]:
+def _notes(specs: Sequence[ColumnSpec], columns: Mapping[str, Array]) -> list[str]:
     """What was decided about dates, times, hashed text and missing values, as sentences."""
     notes = []
     for kind, words in (

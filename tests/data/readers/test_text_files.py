@@ -274,12 +274,12 @@ def test_standard_input(tmp_path, monkeypatch):
         read_graphs("-", symmetrize=False)
     for stdin in (None, io.StringIO("no bytes"), Pipe(b"", terminal=True)):
         monkeypatch.setattr(sys, "stdin", stdin)
-        with pytest.raises(InputError, match=r"standard input has no data. Send a table into"):
+        with pytest.raises(InputError, match=r"\(standard input\) has no data. Send a table into"):
             read("-")
     with pytest.raises(InputError, match="cannot both come from standard input"):
         read_graphs("-", nodes="-")
     monkeypatch.setattr(sys, "stdin", Pipe(b"source,target\n" + b"1,2\n" * 500_000))
-    with pytest.raises(InputError, match=r"standard input .* or more, needs about"):
+    with pytest.raises(InputError, match=r"\(standard input\).* or more, needs about"):
         read_graphs("-", max_memory="3MB")
 
 

@@ -100,7 +100,9 @@ class LoadedTable:
                 " 'delimiter' (--delimiter on the command line)."
             )
         message += f"Name the right one with the option '{option}'."
-        if self.from_text and self.has_header:
+        # Names that are numbers, or edges without the columns of their ends.
+        is_row = option in ("source", "target") or any(name.isdecimal() for name in self.columns)
+        if self.from_text and self.has_header and is_row:
             message += (
                 " If the first line is a row and no header, say so (no_header=True, --no-header on"
                 " the command line); columns are then called '0', '1', ..."

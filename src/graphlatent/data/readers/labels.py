@@ -22,6 +22,7 @@ from graphlatent.data.readers.array_files import (
     row_numbers,
 )
 from graphlatent.data.readers.arrow import LoadedTable, load_table, to_array
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -125,7 +126,12 @@ def match_rows(rows: RowKeys, table: RowKeys) -> Array:
 
 
 def read_labels(
-    path: Path, *, label: Sequence[str], id_column: str | None, rows: RowKeys
+    path: Path,
+    *,
+    label: Sequence[str],
+    id_column: str | None,
+    rows: RowKeys,
+    options: TableOptions | None = None,
 ) -> KeyedColumns:
     """The label columns of a table or array file.
 
@@ -135,6 +141,7 @@ def read_labels(
             'labels', 'y' or 'class'.
         id_column: the column of ids; None for that of `rows`.
         rows: the embeddings that labels are needed for.
+        options: how text files are written.
 
     Raises:
         InputError: where the file, a column or an id is missing, or an id occurs twice.
@@ -142,7 +149,7 @@ def read_labels(
     if path.suffix.lower() in ARRAY_SUFFIXES:
         return _labels_of_arrays(load_arrays(path, role="labels"), f"labels ({path.name})", label)
     keys = _key_columns(rows, id_column)
-    table = load_table(path, role="labels", text_columns=keys)
+    table = load_table(path, role="labels", text_columns=keys, options=options)
     names = label or [_label_name(table, keys)]
     columns = {name: to_array(table, name, option="label") for name in names}
     return KeyedColumns(columns, read_keys(table, keys))
@@ -155,6 +162,7 @@ def read_feature_columns(
     features: Sequence[str] | None,
     id_column: str | None,
     rows: RowKeys,
+    options: TableOptions | None = None,
 ) -> KeyedColumns:
     """The feature columns of a node table.
 
@@ -164,12 +172,15 @@ def read_feature_columns(
         features: the columns; None for all but ids, graphs and those in `drop`.
         id_column: the column of ids; None for that of `rows`.
         rows: the embeddings that features are needed for.
+        options: how text files are written, and which columns are text.
 
     Raises:
         InputError: where the file or an id is missing, an id occurs twice, or no column is left.
     """
     keys = _key_columns(rows, id_column)
-    table = load_table(path, role="nodes", text_columns=(*keys, *drop))
+    options = options or TableOptions()
+    as_text = (*keys, *drop, *options.text, *options.hash)
+    table = load_table(path, role="nodes", text_columns=as_text, options=options)
     names = [
         name
         for name in (table.columns if features is None else features)

@@ -25,6 +25,7 @@ from graphlatent.data.readers.array_files import (
 )
 from graphlatent.data.readers.arrow import load_table, to_array
 from graphlatent.data.readers.labels import RowKeys, read_feature_columns, read_keys, read_labels
+from graphlatent.data.readers.later import with_codes
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.embedding import SUFFIXES
 from graphlatent.errors import InputError
@@ -93,7 +94,8 @@ def read_task(
             run, or a raw feature is the label.
     """
     stored = read_embeddings(embeddings)
-    table = read_labels(labels, label=label, id_column=id_column, rows=stored.keys)
+    options = options_of_run(RunFolder(embeddings))
+    table = read_labels(labels, label=label, id_column=id_column, rows=stored.keys, options=options)
     found = probe_labels(table.joined_to(stored.keys), where=table.where)
     refuse_features_of_run(RunFolder(embeddings), found.names)
     representations: dict[str, Any] = {EMBEDDINGS: stored.values[found.rows]}
@@ -178,12 +180,14 @@ def raw_features_of_table(
         InputError: where a column is missing, or is the label under another name.
     """
     encoding = _encoding_of_run(run)
+    options = options_of_run(run)
     table = read_feature_columns(
         path,
-        drop=(*labels.names, *options_of_run(run).labels),
+        drop=(*labels.names, *options.labels, *options.drop),
         features=[spec.name for spec in encoding.columns] or None,
         id_column=id_column,
         rows=rows,
+        options=with_codes(options, encoding.columns),
     )
     columns = table.joined_to(rows)
     for name, values in columns.items():
