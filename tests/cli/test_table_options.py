@@ -150,3 +150,14 @@ def test_probes_read_labels_and_features_as_training_did(people):
     code, out, err = run(*probe)
     assert code == 0, err
     assert "3 column(s): age, zip, since" in err + out
+
+
+def test_a_run_without_header_embeds_tables_with_one(people):
+    train = ["train", people / "e.txt", "--no-header", "--out", people / "run", *FAST]
+    code, _, err = run(*train)
+    assert code == 0, err
+    pd.DataFrame({"a": [0, 1], "b": [1, 2]}).to_csv(people / "with.csv", index=False)
+    embed = ["embed", people / "run", people / "with.csv", "--out", people / "o.csv"]
+    assert "looks like a header: 'a', 'b'" in fails(*embed)
+    code, out, err = run(*embed, "--header", "--source", "a", "--target", "b")
+    assert code == 0 and out.startswith("3 embeddings"), err

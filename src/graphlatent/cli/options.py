@@ -117,11 +117,12 @@ class InputOptions:
         typer.Option("--encoding", help="Text tables: such as latin-1 or cp1252 (UTF-8)."),
     ] = None
     no_header: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--no-header", help="Text tables: no line of names; columns are called 0, 1, ..."
+            "--no-header/--header",
+            help="Text tables: no line of names; columns are called 0, 1, ...",
         ),
-    ] = False
+    ] = None
     max_memory: Annotated[
         str | None,
         typer.Option(
@@ -150,7 +151,7 @@ class InputOptions:
             "unknown": self.unknown,
             "delimiter": self.delimiter,
             "encoding": self.encoding,
-            "no_header": self.no_header or None,
+            "no_header": self.no_header,
         }
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return replace(before or TableOptions(), **chosen)

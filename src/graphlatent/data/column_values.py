@@ -165,10 +165,12 @@ def _recognised(found: ColumnValues, plain: Sequence[str | None]) -> ColumnValue
     if text[0] in _TRUTH and set(text) <= _TRUTH.keys():
         numbers[~found.missing] = [_TRUTH[value] for value in text]
         return replace(found, kind="boolean", numbers=numbers)
-    times = days_of_text(text)
+    distinct = list(dict.fromkeys(text))
+    times = days_of_text(distinct)
     if times is None:
         return found
-    numbers[~found.missing] = times[1]
+    day_of = dict(zip(distinct, times[1].tolist(), strict=True))
+    numbers[~found.missing] = [day_of[value] for value in text]
     return replace(found, kind=times[0], numbers=numbers)
 
 

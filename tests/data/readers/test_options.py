@@ -11,7 +11,7 @@ import pytest
 
 from graphlatent import read_graphs
 from graphlatent.data.readers.options import TableOptions, stack_labels
-from graphlatent.errors import InputError
+from graphlatent.errors import GraphLatentWarning, InputError
 
 COLUMNS = {"age": [3, 4, 5], "churned": [0, 1, 0], "plan": ["a", "b", "a"]}
 
@@ -57,6 +57,18 @@ def test_a_label_must_be_there_and_what_is_dropped_need_not(read):
         read(label=["age", "churn"])
     dropped = read(options=TableOptions(drop=("churned", "nowhere")))
     assert sorted(dropped.columns) == ["age", "plan"] and dropped.y is None
+
+
+def test_a_column_to_drop_may_be_misspelt():
+    edges = pd.DataFrame({"source": [0, 1, 1, 2], "target": [1, 0, 2, 1]})
+    nodes = pd.DataFrame({"id": range(3), **COLUMNS, "age2": 1, "any": [object(), [1], "a"]})
+    with pytest.warns(
+        GraphLatentWarning, match=r"^nodes: there is no column 'plann' to drop. Is '"
+    ):
+        read_graphs(edges, nodes=nodes, drop=["plann", "any"])
+    # 'age' is there, and 'elsewhere' like no other.
+    graph = read_graphs(edges, nodes=nodes, drop=["age", "any", "elsewhere"])
+    assert sorted(graph.columns) == ["age2", "churned", "plan"]
 
 
 def test_options_that_contradict_themselves():

@@ -261,7 +261,9 @@ def _from_pandas(frame: pd.DataFrame, role: str, unread: Sequence[str]) -> Any:
     if frame.index.name is not None and frame.index.name not in frame.columns:
         frame = frame.reset_index()
     frame = frame.rename(columns=str)
-    frame = frame.loc[:, [name not in unread for name in frame.columns]]
+    # Their names stay, for messages.
+    empty = {name: None for name in unread if name in frame.columns}
+    frame = frame.assign(**empty) if empty else frame
     if not frame.columns.is_unique:
         # Refused by the caller, by name.
         return pa.table([pa.nulls(0)] * frame.shape[1], names=list(frame.columns))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -106,7 +107,7 @@ def read_tables(
     y = stack_labels(
         [to_array(node_table, name, option="label")[numbered.row] for name in options.labels]
     )
-    notes = {**edge_table.notes, **node_table.notes}
+    notes = {**edge_table.notes, **node_table.notes, **_misspelt(node_table, options.drop)}
     return _cut(numbered, edge_table, weights, options, columns=columns or None, y=y, notes=notes)
 
 
@@ -119,6 +120,19 @@ def _feature_columns(nodes: LoadedTable, options: TableOptions) -> Sequence[str]
     for hint in label_hints(found) if options.features is None else ():
         warnings.warn(f"{nodes.name}: {hint}", GraphLatentWarning, stacklevel=2)
     return found
+
+
+def _misspelt(nodes: LoadedTable, drop: Sequence[str]) -> dict[str, str]:
+    """Notes on columns to leave out that are not there, beside one of almost the same name.
+
+    Others need not be there: labels of the fitted graphs, for one.
+    """
+    similar = {name: get_close_matches(name, nodes.columns, n=1, cutoff=0.8) for name in drop}
+    return {
+        f"drop {name}": f"{nodes.name}: there is no column '{name}' to drop. Is '{found[0]}' meant?"
+        for name, found in similar.items()
+        if found and found[0] != name
+    }
 
 
 def _weights(edges: LoadedTable, options: TableOptions) -> Array | None:
