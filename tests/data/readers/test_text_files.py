@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
 import sys
@@ -11,6 +12,8 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graphlatent import read_graphs
 from graphlatent.data.readers.options import TableOptions
@@ -306,3 +309,29 @@ def test_a_node_table_gives_the_same_from_every_text_form(tmp_path):
     )
     for old, new in (("a", "1"), ("t", "2")):
         assert bare.columns[new].tolist() == graphs[0].columns[old].tolist()
+
+
+cells = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(cells, cells), min_size=1, max_size=8),
+    st.sampled_from([",", ";", "|", "\t", " "]),
+    st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32"]),
+    st.booleans(),
+    st.sampled_from([".csv", ".txt", ".csv.gz", ".zip"]),
+)
+def test_any_text_comes_back(tmp_path_factory, rows, delimiter, codec, no_header, suffix):
+    rows = [(f"n{a}.", f"n{b}.") for a, b in rows]
+    stream = io.StringIO()
+    lines = rows if no_header else [("source", "target"), *rows]
+    csv.writer(stream, delimiter=delimiter, quoting=csv.QUOTE_ALL).writerows(lines)
+    data = stream.getvalue().encode(codec)
+    path = tmp_path_factory.mktemp("text") / f"e{suffix}"
+    if suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as packed:
+            packed.writestr("e.csv", data)
+    else:
+        path.write_bytes(gzip.compress(data) if suffix == ".csv.gz" else data)
+    assert edges_of(read(path, delimiter=delimiter, no_header=no_header)) == rows

@@ -158,7 +158,12 @@ def _find_delimiter(
 
 def _single_spaces(text: bytes) -> bytes:
     """Lines whose cells are separated by one space; spaces and tabs at their ends are dropped."""
-    text = re.sub(rb"[ \t]+", b" ", text)
+    if b'"' in text:
+        # Those in quotation marks stay.
+        quoted = re.compile(rb'("[^"\n]*")|[ \t]+')
+        text = quoted.sub(lambda found: found[1] or b" ", text)
+    else:
+        text = re.sub(rb"[ \t]+", b" ", text)
     return re.sub(rb"(?:^|(?<=\n)) | (?=\r?\n|\Z)", b"", text)
 
 
