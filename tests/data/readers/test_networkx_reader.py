@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphlatent.data.features import fit_features
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.read import read_graphs
 from graphlatent.errors import GraphLatentWarning, InputError
@@ -168,3 +169,23 @@ def test_networkx_and_scipy_agree(num_nodes, density, directed, seed):
             read_graphs(adjacency, symmetrize=symmetrize),
         )
         assert torch.equal(one.edge_index, other.edge_index)
+
+
+def test_attributes_that_some_nodes_have_are_filled():
+    graph = nx.path_graph(4)
+    nx.set_node_attributes(graph, {0: 1.0, 2: 5.0, 3: 6.0}, "a")
+    nx.set_node_attributes(graph, {1: "x", 2: "y"}, "t")
+    read = read_graphs(graph, impute="mean")
+    assert [read.columns[name].tolist() for name in ("a", "t")] == [
+        [1.0, None, 5.0, 6.0],
+        [None, "x", "y", None],
+    ]
+    with pytest.warns(GraphLatentWarning) as caught:
+        spec = fit_features(read, degree_cap=4)
+    assert [str(each.message) for each in caught] == [
+        "Missing numbers are filled with the mean: 'a' (1).",
+        "Missing text sets no feature: 't' (2).",
+    ]
+    assert spec.columns[0].fill == 4 and spec.width == 3
+    with pytest.raises(InputError, match="node 0 has no attribute 'b'"):
+        read_graphs(graph, impute="mean", node_attributes=["b"])

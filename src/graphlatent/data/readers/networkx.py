@@ -41,8 +41,9 @@ def read_networkx(
     Args:
         graph: a Graph, DiGraph, MultiGraph or MultiDiGraph.
         options: which attributes mean what. Features are by default the attributes that every node
-            has. Those with a vector for each node become a matrix, all others become columns; both
-            at once are refused. Weights are by default 'weight' where every edge has it.
+            has; with `impute`, those that any node has. Those with a vector for each node become a
+            matrix, all others become columns; both at once are refused. Weights are by default
+            'weight' where every edge has it.
         name: for messages.
 
     Raises:
@@ -111,14 +112,14 @@ def _weights(graph: Any, weight: str | None, name: str, notes: dict[str, str]) -
 def _features(
     graph: Any, nodes: list[Any], options: TableOptions, name: str, notes: dict[str, str]
 ) -> tuple[Array | None, dict[str, Array] | None]:
-    names = (
-        list(options.features)
-        if options.features is not None
-        else _common_attributes(
-            graph, nodes, name, notes, leave_out=(*options.labels, *options.drop)
-        )
-    )
-    values = {attribute: _values(graph, nodes, attribute, name) for attribute in names}
+    leave_out, filled = (*options.labels, *options.drop), options.impute is not None
+    if options.features is not None:
+        names = list(options.features)
+    elif filled:
+        names = [each for each in _all_attributes(graph) if each not in leave_out]
+    else:
+        names = _common_attributes(graph, nodes, name, notes, leave_out=leave_out)
+    values = {attribute: _values(graph, nodes, attribute, name, gaps=filled) for attribute in names}
     vectors = [attribute for attribute in names if any(_is_vector(v) for v in values[attribute])]
     if not vectors:
         return None, {
@@ -139,6 +140,11 @@ def _features(
     )
 
 
+def _all_attributes(graph: Any) -> list[Any]:
+    """Attributes that any node has, in the order in which nodes name them."""
+    return list(dict.fromkeys(name for _, data in graph.nodes(data=True) for name in data))
+
+
 def _common_attributes(
     graph: Any, nodes: list[Any], name: str, notes: dict[str, str], *, leave_out: Sequence[str]
 ) -> list[Any]:
@@ -148,21 +154,20 @@ def _common_attributes(
         if len(common) == 0:
             break
         common = {attribute: None for attribute in common if attribute in attributes}
-    partial = (
-        {attribute for _, attributes in graph.nodes(data=True) for attribute in attributes}
-        - set(common)
-        - set(leave_out)
-    )
+    partial = set(_all_attributes(graph)) - set(common) - set(leave_out)
     if partial:
         listed = ", ".join(repr(attribute) for attribute in sorted(partial, key=str))
         notes[f"node attributes {listed}"] = (
             f"{name}: node attributes that not every node has are left out: {listed}. Choose"
-            " features with node_attributes=[...]."
+            " features with node_attributes=[...], or fill them with impute='mean'."
         )
     return [attribute for attribute in common if attribute not in leave_out]
 
 
-def _values(graph: Any, nodes: list[Any], attribute: str, name: str) -> list[Any]:
+def _values(graph: Any, nodes: list[Any], attribute: str, name: str, *, gaps: bool) -> list[Any]:
+    """The values of all nodes; with `gaps`, None where a node has none, but not everywhere."""
+    if gaps and any(attribute in data for _, data in graph.nodes(data=True)):
+        return [graph.nodes[node].get(attribute) for node in nodes]
     for node in nodes:
         if attribute not in graph.nodes[node]:
             raise InputError(
