@@ -201,8 +201,9 @@ def _interruptible() -> Iterator[threading.Event]:
 
 def _summary(about: dict[str, Any], settings: Settings) -> str:
     graphs = "1 graph" if about["graphs"] == 1 else f"{about['graphs']:,} graphs"
+    kind = "undirected" if about["undirected"] else "directed"
     return (
-        f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} directed edges, features:"
+        f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} {kind} edges, features:"
         f" {about['features']}; {settings.epochs} epochs"
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,11 +38,13 @@ class LoadedTable:
         name: what to call it in messages, such as "nodes (nodes.csv)".
         from_text: whether it came out of a text file, in which everything is text until somebody
             reads numbers into it.
+        rows: the rows of the source that are in `data`; None for all.
     """
 
     data: Any
     name: str
     from_text: bool = False
+    rows: np.ndarray[Any, Any] | None = None
 
     @cached_property
     def columns(self) -> list[str]:
@@ -58,8 +60,14 @@ class LoadedTable:
         """How many rows there are, the header not counted."""
         return int(self.data.num_rows)
 
+    def only(self, kept: np.ndarray[Any, Any]) -> LoadedTable:
+        """The table with some of its rows, bool [rows]; messages name them as in the source."""
+        rows = np.arange(self.num_rows) if self.rows is None else self.rows
+        return replace(self, data=self.data.filter(pa.array(kept)), rows=rows[kept])
+
     def place(self, row: int) -> str:
         """Row `row` (from 0) as a message names it."""
+        row = row if self.rows is None else int(self.rows[row])
         return (
             f"row {row + 1} (line {row + 2} with the header)"
             if self.from_text

@@ -18,6 +18,7 @@ from graphlatent.data.cut import take_apart
 from graphlatent.data.datasets import DATASETS, find_dataset, load_dataset
 from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.memory_limit import limited_memory
+from graphlatent.data.merging import Merge
 from graphlatent.data.readers.arrays import is_adjacency, read_adjacency, read_arrays
 from graphlatent.data.readers.arrow import is_table
 from graphlatent.data.readers.files import ACCEPTED as ACCEPTED_FILES
@@ -46,6 +47,7 @@ class _Request:
 
     def refuse(self, kind: str) -> None:
         """Raise where something was given that means nothing for graphs of this kind."""
+        self.refuse_sides(kind)
         if self.nodes is not None:
             raise InputError(
                 f"'nodes' is the node table that goes with an edge table; {kind} brings its own"
@@ -58,6 +60,22 @@ class _Request:
                 f" and tables; {kind} has none. Leave them out."
             )
 
+    def refuse_all(self, kind: str) -> None:
+        """Raise where anything was given that would change a graph that is ready."""
+        self.refuse(kind)
+        if self.options.merge is not None:
+            raise InputError(
+                f"'merge' says how repeated edges are read; {kind} has none. Leave it out."
+            )
+
+    def refuse_sides(self, kind: str) -> None:
+        """Raise where 'bipartite' was asked for and edges are not in a table."""
+        if self.options.bipartite:
+            raise InputError(
+                "'bipartite' tells the ids in the two columns of an edge table apart; in"
+                f" {kind}, nodes are different already. Leave it out."
+            )
+
 
 def read_graphs(
     source: Any,
@@ -67,6 +85,10 @@ def read_graphs(
     label: str | Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
     weight: str | None = None,
+    merge: Merge | None = None,
+    bipartite: bool | None = None,
+    time: str | None = None,
+    until: object = None,
     options: TableOptions | None = None,
     max_memory: int | str | None = None,
 ) -> GraphData:
@@ -88,6 +110,13 @@ def read_graphs(
             as features; None for all but ids and labels.
         weight: column of the edge table, or NetworkX or GraphML edge attribute, with the weights;
             None for 'weight'.
+        merge: the weight of edges that are there more than once: 'max', 'sum', 'mean' or 'count'
+            (how often); None for 'max', with a warning where that drops weights.
+        bipartite: the two columns of an edge table name nodes of two kinds, such as users and
+            items. Ids then start with the name of their column, such as 'user:7'.
+        time: column of the edge table, or NetworkX or GraphML edge attribute, with times.
+        until: read the edges up to this time, inclusive: a date, as an object or as text
+            ('2024-06-30' means to the end of that day), or a number.
         options: the same and the names of further columns, for tables whose columns are not called
             'source', 'target', 'id' and 'graph'.
         max_memory: how much memory the contents of a file may take, in bytes or as text such as
@@ -98,12 +127,25 @@ def read_graphs(
             than it may; the message says why and what to do.
         ConfigError: where `max_memory` is no amount of memory.
     """
+    request = _Request(
+        nodes,
+        _merged(
+            options,
+            node_attributes,
+            label=label,
+            weight=weight,
+            merge=merge,
+            bipartite=bipartite,
+            time=time,
+            until=until,
+        ),
+    )
     if isinstance(source, GraphData):
+        request.refuse_all("a graph that is read already")
         return source
-    request = _Request(nodes, _merged(options, label, node_attributes, weight))
     with limited_memory(max_memory):
         if _is_dataset_name(source):
-            request.refuse("a data set")
+            request.refuse_all("a data set")
             return load_dataset(source).graph
         if _is_several(source):
             request = _without_nodes(request)
@@ -114,7 +156,7 @@ def read_graphs(
             ]
         else:
             graphs = _read_one(source, request, name="graph")
-        return assemble(graphs, symmetrize=symmetrize)
+        return assemble(graphs, symmetrize=symmetrize, merge=request.options.merge)
 
 
 def refuse_features_as_y(source: Any, y: object, *, owner: str) -> None:
@@ -138,10 +180,7 @@ def refuse_features_as_y(source: Any, y: object, *, owner: str) -> None:
 
 
 def _merged(
-    options: TableOptions | None,
-    label: str | Sequence[str] | None,
-    node_attributes: Sequence[str] | None,
-    weight: str | None,
+    options: TableOptions | None, node_attributes: Sequence[str] | None, **given: Any
 ) -> TableOptions:
     """The options, with those given as arguments of their own in their place."""
     if isinstance(node_attributes, str):
@@ -149,8 +188,8 @@ def _merged(
             f"node_attributes must be a list of names. Got the text {node_attributes!r}; write"
             f" [{node_attributes!r}]."
         )
-    given = {"label": label, "features": node_attributes, "weight": weight}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    given["features"] = node_attributes
+    chosen = {name: value for name, value in given.items() if value is not None}
     return replace(options or TableOptions(), **chosen)
 
 
@@ -191,6 +230,7 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
     if is_networkx(source):
         if request.nodes is not None:
             request.refuse("a NetworkX graph")
+        request.refuse_sides("a NetworkX graph")
         return [read_networkx(source, options=request.options, name=name)]
     if isinstance(source, tuple):
         return _read_tuple(source, request, name=name)
