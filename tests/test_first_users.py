@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 import torch
 
 from cases import random_graph
 from graphlatent import NodeLaGraph, read_graphs
-from graphlatent.errors import ConfigError, InputError
+from graphlatent.errors import ConfigError
 
 
 def node(**values) -> NodeLaGraph:
@@ -69,38 +68,6 @@ class TestFoundByUsers:
             3,
             3 + 3 + 1 + 8,
         )
-
-    @pytest.mark.parametrize("use", ["fit", "fit_transform"])
-    def test_features_that_come_as_y_are_refused(self, use):
-        edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
-        adjacency, x = sp.csr_matrix((np.ones(4), edges)), np.eye(3)
-        tables = (
-            pd.DataFrame(edges.T, columns=["source", "target"]),
-            pd.DataFrame({"id": [0, 1, 2]}),
-        )
-        for graph, y in (
-            (adjacency, x),
-            (adjacency, sp.csr_matrix(x)),
-            (adjacency, torch.eye(3)),
-            (adjacency, x.tolist()),
-            (edges, x),
-            tables,
-        ):
-            with pytest.raises(
-                InputError,
-                match=(
-                    rf"NodeLaGraph.{use} ignores y, and y is a matrix of shape \(3, \d\) beside a"
-                    rf" graph without features.*NodeLaGraph.{use}\(\(graph, x\)\)"
-                ),
-            ):
-                getattr(node(), use)(graph, y)
-        # Labels are ignored, of several kinds too
-        for graph, y in (
-            (adjacency, [0, 1, 0]),
-            ((adjacency, x), np.eye(3)),
-            ([(adjacency, x)] * 3, np.eye(3)),
-        ):
-            getattr(node(), use)(graph, y)
 
     def test_ids_of_any_kind_can_be_saved(self, tmp_path):
         import networkx as nx

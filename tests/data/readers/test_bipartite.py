@@ -127,7 +127,7 @@ def test_edges_of_one_kind_of_nodes_are_not_suspected():
     tiny = np.array([(0, 1), (1, 2), (2, 0)]).T
     for edges in (once, np.concatenate([once, once[::-1]], 1), np.sort(once, 0), social):
         assert not suspected(*edges) and not suspected(*edges[::-1])
-    for edges in (np.concatenate([tiny, tiny[::-1]], 1), np.sort(tiny, 0)):
+    for edges in (tiny, np.concatenate([tiny, tiny[::-1]], 1), np.sort(tiny, 0)):
         assert not suspected(*edges)
     # By id, in whatever order the node table names them.
     nodes = pd.DataFrame({"id": rng.permutation(4)})

@@ -304,7 +304,7 @@ def test_missing_files_and_other_things(tmp_path):
     with pytest.raises(InputError, match=r"edges: there is no file .*none.csv. Check the path"):
         read_tables(tmp_path / "none.csv")
     with pytest.raises(
-        InputError, match=r"edges must be a path, a pandas DataFrame or a pyarrow Table. Got int"
+        InputError, match=r"edges must be a path, a pandas or polars DataFrame or a pyarrow Table"
     ):
         read_tables(3)
     doubled = pd.DataFrame([[1, 2, 3]], columns=["source", "target", "target"])
@@ -320,7 +320,7 @@ def test_an_id_that_is_written_in_another_way_is_named(edge_id, node_id):
     nodes = pd.DataFrame({"id": ["a", node_id, "b"]})
     with pytest.raises(
         InputError,
-        match=rf"but nodes has no node of that id, only {re.escape(repr(node_id))}: write ids in one",
+        match=rf"has no node of that id, only {re.escape(repr(node_id))}: write ids in one way",
     ):
         read_tables(edges, nodes)
 

@@ -25,6 +25,18 @@ SIDE = "side"
 """The column of a node table that names the kind of a node by a column of the edge table."""
 # Of one kind of nodes, edges in both directions are usual, and edges from a node to itself rare.
 _ENOUGH_LOOPS = 2
+# Usual names of columns that hold nodes of one kind.
+_OF_ONE_KIND = {
+    ("source", "target"),
+    ("src", "dst"),
+    ("from", "to"),
+    ("u", "v"),
+    ("i", "j"),
+    ("a", "b"),
+    ("node1", "node2"),
+    ("node_1", "node_2"),
+    ("head", "tail"),
+}
 
 
 def with_side(ids: IdColumn, side: str | Any) -> IdColumn:
@@ -89,7 +101,9 @@ def suspected_bipartite(
     if (source <= target).all() or (source >= target).all():
         return {}
     num_shared = len(np.intersect1d(*end))
-    if not num_shared or not _are_unrelated(end, num_nodes=len(node_ids)):
+    names = (columns[0].lower(), columns[1].lower())
+    needed_loops = _ENOUGH_LOOPS if names in _OF_ONE_KIND else 0
+    if not num_shared or not _are_unrelated(end, len(node_ids), needed_loops=needed_loops):
         return {}
     text = (
         f"{where}: columns '{columns[0]}' and '{columns[1]}' share {num_shared:,} ids, but edges go"
@@ -100,12 +114,12 @@ def suspected_bipartite(
     return {"bipartite": text}
 
 
-def _are_unrelated(end: Array, *, num_nodes: int) -> bool:
+def _are_unrelated(end: Array, num_nodes: int, *, needed_loops: int) -> bool:
     """Whether the ids of one column seem to have nothing to do with those of the other.
 
     Then u -> v is an edge with probability out(u) in(v) / E, for degrees out and in, so that edges
-    in both directions, and from a node to itself, are as frequent as these say. Where there are
-    edges in both directions, a few from nodes to themselves are asked for as well.
+    in both directions, and from a node to itself, are as frequent as these say. A few of the
+    latter are asked for where there are some of the former, or the columns' names say nothing.
     """
     key = np.unique(end[0] * num_nodes + end[1])
     source, target = key // num_nodes, key % num_nodes
@@ -118,7 +132,7 @@ def _are_unrelated(end: Array, *, num_nodes: int) -> bool:
     place = np.minimum(np.searchsorted(key, reverse), len(key) - 1)
     found = int((key[place] == reverse)[~loop].sum()) // 2
     num_loops = int(loop.sum())
-    if found and num_loops < _ENOUGH_LOOPS:
+    if num_loops < (_ENOUGH_LOOPS if found else needed_loops):
         return False
     return _is_like_chance(found, expected) and _is_like_chance(num_loops, expected_loops)
 
