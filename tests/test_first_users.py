@@ -43,7 +43,7 @@ class TestFoundByUsers:
 
     def test_nodes_of_several_graphs_can_be_told_apart(self, tmp_path):
         edges = pd.DataFrame({"source": [1, 2, 1], "target": [2, 3, 2], "graph": list("AAB")})
-        with pytest.warns(UserWarning, match="read in both directions"):
+        with pytest.warns(UserWarning, match="Edges are read as undirected"):
             embedded = node().fit(edges).embed(edges)
         frame = embedded.to_pandas()
         assert list(frame.index) == [("A", 1), ("A", 2), ("A", 3), ("B", 1), ("B", 2)]
@@ -54,7 +54,7 @@ class TestFoundByUsers:
 
     def test_directions_cannot_be_asked_for_after_reading(self):
         edges = (np.array([[0, 1], [1, 2]]), np.eye(3))
-        with pytest.warns(UserWarning, match="read in both directions"):
+        with pytest.warns(UserWarning, match="Edges are read as undirected"):
             both = read_graphs(edges)
         with pytest.raises(
             ConfigError,
@@ -132,11 +132,11 @@ class TestFoundByUsers:
     def test_another_default_dtype_of_torch_changes_nothing(self, tmp_path):
         edges = pd.DataFrame({"source": [0, 1, 2], "target": [1, 2, 0], "weight": [1.0, 2.0, 3.0]})
         nodes = pd.DataFrame({"id": [0, 1, 2], "kind": ["a", "b", "a"], "size": [1.0, 2.5, 3.0]})
-        with pytest.warns(UserWarning, match="read in both directions"):
+        with pytest.warns(UserWarning, match="Edges are read as undirected"):
             usual = node().fit_transform((edges, nodes))
         torch.set_default_dtype(torch.float64)
         try:
-            with pytest.warns(UserWarning, match="read in both directions"):
+            with pytest.warns(UserWarning, match="Edges are read as undirected"):
                 data = read_graphs((edges, nodes))
             fitted = node().fit(data)
             rows = fitted.transform(data)

@@ -240,8 +240,8 @@ def _notes_of_changes(
         )
     if merge in ("sum", "count") and clean.num_listed_twice:
         notes.append(
-            f"{clean.num_listed_twice:,} edges are listed in both directions with the same weight"
-            f" and are one edge each: merge='{merge}' does not add up their two directions."
+            "Every edge is listed in both directions with the same weight"
+            f" ({clean.num_listed_twice:,} undirected): merge='{merge}' does not add up the two."
         )
     if merge == "count" and given_weight is not None:
         notes.append("Edge weights are not used: with merge='count' the weight is a number.")

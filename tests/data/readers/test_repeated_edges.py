@@ -148,7 +148,7 @@ def test_what_the_notes_say_about_repeated_edges():
     with pytest.warns(GraphLatentWarning, match="Edge weights are not used: with merge='count'"):
         read_graphs(edges, merge="count", symmetrize=False)
     listed_twice = pd.DataFrame({"source": [0, 1], "target": [1, 0], "weight": [3, 3]})
-    said = "1 edges are listed in both directions .* merge='sum' does not add up"
+    said = r"Every edge is listed in both directions .*\(1 undirected\): merge='sum' does not add"
     with pytest.warns(GraphLatentWarning, match=said):
         assert read_graphs(listed_twice, merge="sum").edge_weight.tolist() == [3, 3]
 

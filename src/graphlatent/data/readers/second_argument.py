@@ -123,7 +123,7 @@ def _plain(x: Any) -> Any:
 
 def _is_zero_one(x: Any) -> bool:
     plain = _plain(x)
-    stored = plain.data if sp.issparse(plain) else plain
+    stored = plain.data if hasattr(plain, "tocsr") else plain
     return plain.dtype.kind in "biuf" and bool(np.isin(stored, (0, 1)).all())
 
 
