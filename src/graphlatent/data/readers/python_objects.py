@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from graphlatent.data.readers.arrays import is_adjacency
 from graphlatent.data.readers.arrow import is_table, table_suffix
 from graphlatent.data.readers.bipartite import SIDE
 from graphlatent.data.readers.messages import shortened
@@ -33,9 +34,14 @@ def is_pairs(value: object) -> bool:
     return is_edge and not in_files
 
 
+def is_neighbours(value: object) -> bool:
+    """Whether the value is a dict, but for SciPy's matrices that are dicts."""
+    return isinstance(value, Mapping) and not is_adjacency(value)
+
+
 def has_ids(source: Any) -> bool:
     """Whether the value holds edges between ids, so that a node table may go with it."""
-    return is_table(source) or isinstance(source, Mapping) or is_pairs(source)
+    return is_table(source) or is_neighbours(source) or is_pairs(source)
 
 
 def pairs_as_table(pairs: list[Any], options: TableOptions, *, name: str) -> Any:

@@ -5,7 +5,7 @@ A tuple is one graph in parts, a list is several graphs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from graphlatent.data.readers.pyg import is_pyg, read_data
 from graphlatent.data.readers.python_objects import (
     adjacency_as_tables,
     has_ids,
+    is_neighbours,
     is_pairs,
     pairs_as_arrays,
     pairs_as_table,
@@ -219,7 +220,7 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
     if is_pairs(source):
         table = pairs_as_table(source, request.options, name=name)
         return read_tables(table, request.nodes, options=request.options)
-    if isinstance(source, Mapping):
+    if is_neighbours(source):
         edges, nodes = adjacency_as_tables(source, request.options, name=name)
         nodes = nodes if request.nodes is None else request.nodes
         return read_tables(edges, nodes, options=request.options)
