@@ -73,7 +73,7 @@ def test_what_is_listed_in_both_directions_is_not_added_up():
     found, clean = cleaned([*rows, (0, 2, 1)], "sum")
     assert found[0, 1] == 10 and found[2, 3] == 2 and clean.num_listed_twice == 0
     # But not in another graph.
-    found, clean = cleaned([*rows[:2], (2, 3, 1)], "sum", graph_of_node=torch.tensor([0, 0, 1, 1]))
+    found, clean = cleaned([*rows[:2], (2, 3, 1)], "sum", ptr=torch.tensor([0, 2, 4]))
     assert found == {(0, 1): 5, (1, 0): 5, (2, 3): 1, (3, 2): 1}
     assert (clean.num_listed_twice, clean.num_added, clean.symmetrized) == (1, 1, True)
 

@@ -71,9 +71,7 @@ def assemble(
         symmetrize=symmetrize,
         merge=rule,
         undirected=undirected,
-        graph_of_node=torch.repeat_interleave(
-            torch.arange(len(graphs)), torch.from_numpy(np.diff(offsets))
-        ),
+        ptr=torch.from_numpy(offsets),
     )
     important = (
         *_notes_of_readers(graphs),

@@ -100,7 +100,7 @@ def clean_edges(
     symmetrize: bool,
     merge: Merge = "max",
     undirected: Tensor | None = None,
-    graph_of_node: Tensor | None = None,
+    ptr: Tensor | None = None,
 ) -> CleanEdges:
     """The edges sorted, merged and, with `symmetrize`, in both directions.
 
@@ -115,11 +115,11 @@ def clean_edges(
         undirected: nodes whose edges have no direction in the source, so that one entry means both,
             bool [N]; their reverse edges are always there afterwards and are not counted in
             `num_added`.
-        graph_of_node: the graph of each node, int64 [N], ascending; None for a single graph.
+        ptr: first node of each graph and the end, int64 [B + 1]; None for a single graph.
     """
     if merge != "max":
-        if graph_of_node is None:
-            graph_of_node = torch.zeros(num_nodes, dtype=torch.int64)
+        ptr = torch.tensor([0, num_nodes]) if ptr is None else ptr
+        graph_of_node = torch.repeat_interleave(torch.arange(len(ptr) - 1), torch.diff(ptr))
         return _clean_by_rule(edge_index, edge_weight, merge, symmetrize, undirected, graph_of_node)
     merged, weight = _merge(edge_index, edge_weight, num_nodes)
     num_merged = edge_index.shape[1] - merged.shape[1]

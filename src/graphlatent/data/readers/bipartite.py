@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 
 from graphlatent.data.ids import IdColumn, read_ids, shown
 from graphlatent.data.readers.arrow import LoadedTable
@@ -100,10 +101,12 @@ def suspected_bipartite(
     # Sorted pairs are a usual way to list undirected edges once.
     if (source <= target).all() or (source >= target).all():
         return {}
-    num_shared = len(np.intersect1d(*end))
     names = (columns[0].lower(), columns[1].lower())
     needed_loops = _ENOUGH_LOOPS if names in _OF_ONE_KIND else 0
-    if not num_shared or not _are_unrelated(end, len(node_ids), needed_loops=needed_loops):
+    is_end = np.zeros((2, len(node_ids)), dtype=bool)
+    is_end[0, end[0]] = is_end[1, end[1]] = True
+    num_shared = int(is_end.all(axis=0).sum())
+    if num_shared == 0 or not _are_unrelated(end, len(node_ids), needed_loops=needed_loops):
         return {}
     text = (
         f"{where}: columns '{columns[0]}' and '{columns[1]}' share {num_shared:,} ids, but edges go"
@@ -121,20 +124,24 @@ def _are_unrelated(end: Array, num_nodes: int, *, needed_loops: int) -> bool:
     in both directions, and from a node to itself, are as frequent as these say. A few of the
     latter are asked for where there are some of the former, or the columns' names say nothing.
     """
-    key = np.unique(end[0] * num_nodes + end[1])
-    source, target = key // num_nodes, key % num_nodes
-    out = np.bincount(source, minlength=num_nodes).astype(np.float64)
-    into = np.bincount(target, minlength=num_nodes).astype(np.float64)
-    loop = source == target
-    expected_loops = float(np.minimum(out * into / len(key), 1).sum())
-    expected = float(np.minimum(out[target] * into[source] / len(key), 1)[~loop].sum()) / 2
-    reverse = target * num_nodes + source
-    place = np.minimum(np.searchsorted(key, reverse), len(key) - 1)
-    found = int((key[place] == reverse)[~loop].sum()) // 2
-    num_loops = int(loop.sum())
-    if num_loops < (_ENOUGH_LOOPS if found else needed_loops):
+    num_loops = len(np.unique(end[0][end[0] == end[1]]))
+    # Most graphs end here, before anything is sorted.
+    if num_loops < needed_loops:
         return False
-    return _is_like_chance(found, expected) and _is_like_chance(num_loops, expected_loops)
+    key = torch.unique(torch.from_numpy(end[0] * num_nodes + end[1]))
+    source, target = key // num_nodes, key % num_nodes
+    out, into = (torch.bincount(each, minlength=num_nodes).double() for each in (source, target))
+    expected_loops = (out * into / len(key)).clamp(max=1).sum()
+    other = source != target
+    expected = (out[target] * into[source] / len(key)).clamp(max=1)[other].sum() / 2
+    reverse = (target * num_nodes + source)[other]
+    place = torch.searchsorted(key, reverse).clamp(max=len(key) - 1)
+    found = int((key[place] == reverse).sum()) // 2
+    if found and num_loops < _ENOUGH_LOOPS:
+        return False
+    return _is_like_chance(found, float(expected)) and _is_like_chance(
+        num_loops, float(expected_loops)
+    )
 
 
 def _is_like_chance(found: int, expected: float) -> bool:
