@@ -77,3 +77,32 @@ def test_wrong_options(payments):
     assert "'until' needs the column of times" in fails(*info, "--until", "2024")
     assert "no date and no number" in fails(*info, "--time", "when", "--until", "May")
     assert "the first is from 2024-01-01" in fails(*info, "--time", "when", "--until", "2023")
+
+
+def test_users_and_items_of_equal_ids(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"user": rng.integers(0, 20, 60), "item": rng.integers(0, 10, 60)})
+    table.to_csv(tmp_path / "e.csv", index=False)
+    columns = ["--source", "user", "--target", "item"]
+    code, _, err = run("train", tmp_path / "e.csv", *columns, "--out", tmp_path / "one", *FAST)
+    assert code == 0 and "note: edges (e.csv): columns 'user' and 'item' share" in err, err
+    assert "--bipartite" in err
+    command = ["train", tmp_path / "e.csv", *columns, "--bipartite", "--out", tmp_path / "run"]
+    code, _, err = run(*command, *FAST)
+    assert code == 0 and "'user' and 'item'" not in err, err
+    ids = pd.read_parquet(tmp_path / "run" / "embeddings.parquet")["id"]
+    expected = [
+        *(f"item:{i}" for i in set(table["item"])),
+        *(f"user:{i}" for i in set(table["user"])),
+    ]
+    assert list(ids) == sorted(expected)
+    # The run remembers it, and labels are found by these ids.
+    code, _, err = run("embed", tmp_path / "run", tmp_path / "e.csv", "--out", tmp_path / "new.csv")
+    assert code == 0 and list(pd.read_csv(tmp_path / "new.csv")["id"]) == list(ids), err
+    kinds = pd.DataFrame({"id": ids, "kind": [each.split(":")[0] for each in ids]})
+    kinds.to_csv(tmp_path / "kinds.csv", index=False)
+    scores = told(
+        *("probe", tmp_path / "run", "--labels", tmp_path / "kinds.csv", "--label", "kind"),
+        *("--splits", "2", "--train", "0.4", "--val", "0.2"),
+    )
+    assert scores["rows"] == len(ids)

@@ -38,7 +38,7 @@ def test_two_graphs_lie_side_by_side():
     assert graph.x.dtype == torch.float32
     assert graph.y.tolist() == [1, 0, 2]
     assert graph.undirected
-    assert graph.notes == ("1 nodes have no neighbour; they are embedded from their own features.",)
+    assert graph.notes == ("1 node has no neighbour; it is embedded from its own features.",)
 
 
 def test_symmetrize_says_so_once():
@@ -85,7 +85,7 @@ def test_duplicates_and_loops_are_noted():
     graph = assemble([raw(edge_index=[[0, 1, 0, 1], [1, 0, 1, 1]])])
     assert graph.notes == (
         "1 repeated edge was merged: each counts once.",
-        "1 nodes have an edge to themselves.",
+        "1 node has an edge to itself.",
     )
     assert graph.degree.tolist() == [1, 1]
 

@@ -34,7 +34,7 @@ def test_by_hand():
         "isolated_nodes": 1,
         "features": "4 (dense)",
         "labels": False,
-        "notes": ["1 nodes have no neighbour; they are embedded from their own features."],
+        "notes": ["1 node has no neighbour; it is embedded from its own features."],
     }
 
 

@@ -55,7 +55,7 @@ class InputOptions:
         str | None,
         typer.Option(
             "--merge",
-            help="Weight of repeated edges: max, sum, mean or count, how often they occur (max).",
+            help="Weight of repeated edges: sum, mean, count (how often they occur) or max (max).",
         ),
     ] = None
     id_column: Annotated[

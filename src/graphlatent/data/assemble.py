@@ -265,12 +265,18 @@ def _notes_of_edges(clean: CleanEdges, merge: Merge | None, num_nodes: int) -> t
     elif clean.num_merged and merge is not None:
         notes.append(f"{_repeated(clean)}: {MEANING[merge]}.")
     if clean.num_self_loops:
-        notes.append(f"{clean.num_self_loops:,} nodes have an edge to themselves.")
+        notes.append(
+            "1 node has an edge to itself."
+            if clean.num_self_loops == 1
+            else f"{clean.num_self_loops:,} nodes have an edge to themselves."
+        )
     has_neighbour = torch.zeros(num_nodes, dtype=torch.bool)
     has_neighbour[edge_index[:, edge_index[0] != edge_index[1]].flatten()] = True
     isolated = num_nodes - int(has_neighbour.sum())
     if isolated and edge_index.shape[1]:
         notes.append(
-            f"{isolated:,} nodes have no neighbour; they are embedded from their own features."
+            "1 node has no neighbour; it is embedded from its own features."
+            if isolated == 1
+            else f"{isolated:,} nodes have no neighbour; they are embedded from their own features."
         )
     return tuple(notes)
