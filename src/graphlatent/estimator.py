@@ -159,7 +159,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         """Fit on graphs and return their embeddings, float32 [M, D]."""
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit_transform")
         graph = self._read(X, self._resolved())
-        return self.fit(graph, y).transform(graph)
+        return self.fit(graph).transform(graph)
 
     def transform(self, X: Any) -> Array:
         """The embeddings of graphs with the same features as the fitted ones, float32 [M, D]."""

@@ -128,6 +128,11 @@ def test_dicts_of_neighbours():
         ({"a": "bc"}, r"neighbours of node 'a' must be a list of nodes, .* Got 'bc'"),
         ({1: {2: 1.0}, 2: [1]}, r"node 2 must be a dict of weights, as in {u: {v: 2.0}}"),
         ({1: {2: {"weight": 1}}}, "third part of an edge is its weight"),
+        (
+            nx.path_graph(3).edges,
+            r"keys of a dict must be nodes. Got \(0, 1\). Give edges as a list",
+        ),
+        ({(0, 1), (1, 2)}, r"several graphs, or edges, pass list\(...\) of it"),
         ({1: ["a"]}, "the nodes must be ids, all integers or all text"),
     ],
 )

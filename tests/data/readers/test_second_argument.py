@@ -88,8 +88,13 @@ def test_what_may_be_labels_or_cannot_be_matched_is_refused(graph, y, reason):
 def test_labels_are_ignored():
     expected = node().fit((ADJACENCY, X))
     labels = [0, 1, 0, 1]
-    for y in (labels, np.array(labels), pd.Series(labels), X, TABLES[1], np.eye(4)):
+    for y in (labels, np.array(labels), pd.Series(labels), TABLES[1], np.eye(4), X[:, :1]):
         same(node().fit((ADJACENCY, X), y), expected)
+    own = nx.path_graph(4)
+    nx.set_node_attributes(own, 1.0, "size")
+    for graph in ((ADJACENCY, X), own, TABLES):
+        with pytest.warns(GraphLatentWarning, match=r"shape \(4, 2\), is not used: the graph brin"):
+            node().fit(graph, X)
     alone = node().fit_transform(ADJACENCY)
     for y in (labels, np.array(labels), pd.Series(labels), ["a", "b", "a", "b"]):
         assert np.array_equal(node().fit(ADJACENCY, y).transform(ADJACENCY), alone)
@@ -101,7 +106,9 @@ def test_in_pipelines_a_second_argument_is_never_features():
     assert classifier.fit((ADJACENCY, X), [0, 1, 0, 1]).predict((ADJACENCY, X)).shape == (4,)
     assert classifier.fit(ADJACENCY, [0, 1, 0, 1]).predict(ADJACENCY).shape == (4,)
     for y in (X, X.tolist(), sp.csr_matrix(X), np.eye(4)):
-        with pytest.raises(InputError, match=r"fit_transform got a matrix .* passes labels in its"):
+        with pytest.raises(
+            InputError, match=r"fit_transform got a matrix .* in its place, pipelines"
+        ):
             node().fit_transform(ADJACENCY, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -134,6 +134,12 @@ def adjacency_as_tables(
             f"{name}: a dict must hold the neighbours of each node, {{u: [v, ...]}}. Got the keys"
             f" {found}. Give columns as pandas.DataFrame(...), and arrays as (edge_index, x)."
         )
+    first = next(iter(adjacency))
+    if isinstance(first, tuple):
+        raise InputError(
+            f"{name}: the keys of a dict must be nodes. Got {shortened(first)}. Give edges as a"
+            " list, list(...)."
+        )
     weighted = any(isinstance(each, Mapping) for each in adjacency.values())
     pairs: list[tuple[Any, ...]] = []
     for node, neighbours in adjacency.items():

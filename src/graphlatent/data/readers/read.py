@@ -309,7 +309,7 @@ def _unknown(source: Any, name: str) -> str:
     elif isinstance(source, list):
         hint = " A list is several graphs: for one graph pass the tuple (edge_index, x)."
     elif hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
-        hint = " To give several graphs, pass list(...) of it."
+        hint = " To give several graphs, or edges, pass list(...) of it."
     return (
         f"{name} is of type {type(source).__name__}, which is no graph that can be read.{hint}"
         f" Accepted are {ACCEPTED}."

@@ -28,10 +28,24 @@ _NO_EDGE_TABLE = "node tables go with edge tables only; of features, give table.
 def graph_with_features(source: Any, y: Any, *, owner: str) -> Any:
     """The graph together with its features or node table where `y` is that, else the graph alone.
 
+    A matrix beside a graph with features is ignored, with a warning unless it may be labels.
+
     Raises:
         InputError: where it cannot be told whether `y` holds features or labels.
     """
-    if y is None or not _lacks_features(source):
+    if y is None:
+        return source
+    if not _lacks_features(source):
+        # (graph, None) says that there are no features.
+        is_said = isinstance(source, tuple) and len(source) > 1 and source[1] is None
+        x = None if is_said or is_table(y) else _as_matrix(y)
+        if x is not None and not _is_zero_one(x) and x.shape[1] > 1:
+            warnings.warn(
+                f"{owner}: the second argument, {_shape(x)}, is not used: the graph brings its own"
+                " features, and labels are not used in training.",
+                GraphLatentWarning,
+                stacklevel=3,
+            )
         return source
     if is_table(y) or isinstance(y, str | Path):
         if not has_ids(source) and not _is_table_file(source):
@@ -64,15 +78,15 @@ def refuse_features_as_y(source: Any, y: Any, *, owner: str) -> None:
         return
     x = y if is_table(y) else _as_matrix(y)
     if x is not None:
-        reason = "a pipeline passes labels in its place"
+        reason = "in its place, pipelines pass labels"
         raise InputError(_say(owner, "a table" if is_table(y) else _shape(x), reason))
 
 
 def _say(owner: str, what: str, reason: str) -> str:
     return (
-        f"{owner} got {what} beside a graph without features, and {reason}. If it holds features or"
-        f" nodes, put both into one tuple: {owner}((graph, x)). Labels are not used in training:"
-        f" leave them out, or write {owner}((graph, None), y)."
+        f"{owner} got {what} beside a graph without features: {reason}. Put features, or a node"
+        f" table, into one tuple with the graph: {owner}((graph, x)). Labels are not used in"
+        f" training: leave them out, or write {owner}((graph, None), y)."
     )
 
 
