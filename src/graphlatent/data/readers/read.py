@@ -38,7 +38,6 @@ from graphlatent.data.readers.tables import read_tables
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import exists, regular_file
 
-_ARRAYS = (np.ndarray, Tensor)
 ACCEPTED = (
     "a path or data set name, a PyG Data, Batch or Dataset, a NetworkX graph, an adjacency matrix"
     " or (adjacency, features), (edge_index, x) or (edge_index, x, edge_weight), an edge table or"
