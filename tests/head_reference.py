@@ -192,7 +192,9 @@ def embedding(arguments, *, k, k0=512, few=64, feature_weight=1.0, encoder_weigh
     degrees = 1 / width if keeps_norms else 0
     variances = [feature_weight**2 * (1 - share), share, encoder_weight**2 * 0.5 * share, degrees]
     fitted = blocks(*arguments)
-    factors = [scaled(b, v) for b, v in zip(fitted, [*variances, estimate.coordinates], strict=False)]
+    factors = [
+        scaled(b, v) for b, v in zip(fitted, [*variances, estimate.coordinates], strict=False)
+    ]
 
     def joined(*arguments):
         parts = zip(blocks(*arguments), factors, strict=True)
