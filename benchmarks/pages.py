@@ -295,7 +295,9 @@ def weights_table() -> str:
 
     def cell(name: str, change: str) -> str:
         found = [r for r in records if (r["set"], r["change"]) == (name, change)]
-        return " / ".join(f"{statistics.fmean(r[key] for r in found):.1f}" for key in ("val", "test"))
+        return " / ".join(
+            f"{statistics.fmean(r[key] for r in found):.1f}" for key in ("val", "test")
+        )
 
     lines = ["| | " + " | ".join(changes) + " |", "|---" * (len(changes) + 1) + "|"]
     lines += [f"| {s} | {' | '.join(cell(s, c) for c in changes)} |" for s in sets]
