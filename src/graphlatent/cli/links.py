@@ -91,7 +91,7 @@ def links(
             **comparison.to_dict(),
         }
         print_scores(
-            output, f"Held-out edges against other pairs, {num_test:,} of each, in %", comparison
+            output, f"Held-out edges against other pairs, {num_test:,} of each", comparison
         )
         output.say(
             "AUC: the chance that an edge scores higher than another pair. AP: average precision."

@@ -86,7 +86,7 @@ class Output:
         """A table of the result; silent with `--json`."""
         if self.as_json:
             return
-        table = Table(title=title, title_justify="left")
+        table = Table(title=title or None, title_justify="left")
         # Names that are typed again, such as those of cells, are not broken into lines.
         are_names = all(" " not in row[0] for row in rows)
         for i, name in enumerate(columns):

@@ -67,7 +67,32 @@ def probe(
     ] = None,
     raw: Annotated[
         Path | None,
-        typer.Option("--raw", help="Node table: probe its feature columns beside the embeddings."),
+        typer.Option(
+            "--raw", help="Node table whose feature columns are the raw features to compare with."
+        ),
+    ] = None,
+    no_baselines: Annotated[
+        bool,
+        typer.Option(
+            "--no-baselines",
+            help="Probe the embeddings alone: no features, untrained encoder and majority class.",
+        ),
+    ] = False,
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            "--graph",
+            help="What the embeddings are of, as 'graphlatent train' takes it (that of the run).",
+        ),
+    ] = None,
+    nodes: Annotated[
+        Path | None, typer.Option("--nodes", help="Node table that goes with --graph.")
+    ] = None,
+    source_column: Annotated[
+        str | None, typer.Option("--source", help="Edge table: column of the start ('source').")
+    ] = None,
+    target_column: Annotated[
+        str | None, typer.Option("--target", help="Edge table: column of the end ('target').")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="JSON file for the whole result.")
@@ -82,6 +107,8 @@ def probe(
     Its settings are chosen without the test labels.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.data.readers.options import TableOptions
+        from graphlatent.probes.evaluation.baselines import GraphChoice
         from graphlatent.probes.evaluation.evaluate import evaluate, split_notes
         from graphlatent.probes.evaluation.files import read_task
         from graphlatent.probes.evaluation.plan import evaluation_plan
@@ -89,12 +116,25 @@ def probe(
         plan = evaluation_plan(kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds)
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
-        task = read_task(embeddings, labels, label=label or (), id_column=id_column, raw=raw)
+        options = TableOptions(
+            source=source_column or "source", target=target_column or "target", id=id_column or "id"
+        )
+        task = read_task(
+            embeddings,
+            labels,
+            label=label or (),
+            id_column=id_column,
+            raw=raw,
+            graph=GraphChoice(graph, nodes, options),
+            baselines=not no_baselines,
+        )
         drawn = plan.splits(task.labels)
         notes = [*task.notes, *split_notes(task.labels, plan, drawn)]
         for note in notes:
             output.note(note)
-        comparison = evaluate(task.representations, task.labels, plan, splits=drawn)
+        comparison = evaluate(
+            task.representations, task.labels, plan, splits=drawn, constant=not no_baselines
+        )
         result = {
             "embeddings": str(embeddings),
             "labels": str(labels),
@@ -108,7 +148,7 @@ def probe(
             "sizes": task.labels.counts,
             **comparison.to_dict(),
         }
-        print_scores(output, f"{plan.kind} probe of {result['rows']:,} rows, in %", comparison)
+        print_scores(output, f"{plan.kind} probe of {result['rows']:,} rows", comparison)
         output.say(f"Measured on {plan.description}.")
         output.say(f"How it was selected: {comparison.selection}")
         output.result(result)

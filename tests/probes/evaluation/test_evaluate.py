@@ -16,7 +16,7 @@ from graphlatent.probes.evaluation.comparison import (
     UNTRAINED,
     ProbeComparison,
 )
-from graphlatent.probes.evaluation.evaluate import ALL_ZEROS, evaluate, split_notes
+from graphlatent.probes.evaluation.evaluate import ALL_ZEROS, MAJORITY, evaluate, split_notes
 from graphlatent.probes.evaluation.labels import ProbeLabels
 from graphlatent.probes.evaluation.plan import evaluation_plan
 from graphlatent.probes.knn import knn_probe
@@ -132,9 +132,11 @@ def test_summaries_and_paired_differences(rows):
     )
     summaries = found.summaries()
     assert summaries[EMBEDDINGS]["accuracy"] == summarize(ours)
-    assert summaries["difference"]["accuracy"] == paired(ours, theirs)
+    assert summaries[f"minus {RAW_FEATURES}"]["accuracy"] == paired(ours, theirs)
     both = ProbeComparison({**found.results, UNTRAINED: found.results[RAW_FEATURES]}).summaries()
-    assert list(both)[-2:] == [f"minus {RAW_FEATURES}", f"minus {UNTRAINED}"]
+    assert [name for name in both if name.startswith("minus")] == [
+        f"minus {name}" for name in (RAW_FEATURES, MAJORITY, UNTRAINED)
+    ]
 
 
 def test_plain_values_have_no_nan(rows):

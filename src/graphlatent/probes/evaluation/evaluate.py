@@ -16,12 +16,12 @@ from graphlatent.probes.evaluation.labels import ProbeLabels
 from graphlatent.probes.evaluation.plan import NESTED_KINDS, SEARCHES, EvaluationPlan
 from graphlatent.probes.knn import knn_probe
 from graphlatent.probes.linear import linear_probe
-from graphlatent.probes.protocol import Protocol, SplitPrediction
+from graphlatent.probes.protocol import Protocol, SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice, ProbeResult
-from graphlatent.probes.svm import svm_probe
+from graphlatent.probes.svm import outer_fold_protocol, svm_probe
 
 Array: TypeAlias = np.ndarray[Any, Any]
-ALL_ZEROS = "all zeros"
+ALL_ZEROS, MAJORITY = "all zeros", "majority class"
 # Classes that a note lists before "...".
 _LISTED = 5
 
@@ -32,6 +32,7 @@ def evaluate(
     plan: EvaluationPlan,
     *,
     splits: Sequence[tuple[Split, ...]] | None = None,
+    constant: bool = True,
 ) -> ProbeComparison:
     """The plan's probe of every representation, all on the same splits.
 
@@ -40,9 +41,8 @@ def evaluate(
         labels: of those rows.
         plan: which probe, on which splits.
         splits: of every seed; None draws those of the plan.
-
-    Returns:
-        The results; with a matrix of labels also those of predicting no label at all.
+        constant: also measure predictions that look at no row: the majority class of the training
+            rows, or with a matrix of labels no label at all.
 
     Raises:
         ConfigError: where the plan does not fit the labels.
@@ -59,8 +59,11 @@ def evaluate(
         )
         for name, rows in representations.items()
     }
-    if labels.multilabel:
-        results[ALL_ZEROS] = by_metric([_all_zeros(labels.values, each) for each in splits])
+    if constant:
+        name = ALL_ZEROS if labels.multilabel else MAJORITY
+        results[name] = by_metric(
+            [_constant(labels.values, plan, each, seed) for seed, each in enumerate(splits)]
+        )
     return ProbeComparison(results)
 
 
@@ -109,16 +112,28 @@ def _probe(
     raise ValueError(f"there is no probe of kind {plan.kind!r} that scores labels")
 
 
-def _all_zeros(labels: Array, splits: tuple[Split, ...]) -> ProbeResult:
-    """The result of predicting no label at all."""
-    protocol = Protocol(labels, splits, metric="micro-F1")
-    predictions = protocol.choose(
-        lambda part: SplitPrediction(
-            Choice("", {}, math.nan),
-            np.zeros((len(part.test), labels.shape[1]), dtype=np.int64),
-        )
+def _constant(
+    labels: Array, plan: EvaluationPlan, splits: tuple[Split, ...], seed: int
+) -> ProbeResult:
+    """The result of predicting the majority class of the training rows, or no label at all."""
+    if plan.kind in NESTED_KINDS:
+        protocol = outer_fold_protocol(labels, num_folds=plan.num_folds or 10, seed=seed)
+    else:
+        metric = "micro-F1" if labels.ndim == 2 else "accuracy"
+        protocol = Protocol(labels, splits, metric=metric)
+    words = "0" if labels.ndim == 2 else "the majority class of the training rows"
+    return protocol.final(
+        protocol.choose(_constant_prediction),
+        selection=f"Nothing was chosen: every prediction is {words}.",
     )
-    return protocol.final(predictions, selection="Nothing was chosen: every prediction is 0.")
+
+
+def _constant_prediction(part: VisibleSplit) -> SplitPrediction:
+    shape = (len(part.test), *part.train_labels.shape[1:])
+    if len(shape) == 2:
+        return SplitPrediction(Choice("", {}, math.nan), np.zeros(shape, dtype=np.int64))
+    classes, counts = np.unique(part.train_labels, return_counts=True)
+    return SplitPrediction(Choice("", {}, math.nan), np.full(shape, classes[counts.argmax()]))
 
 
 def _search(rows: Any, labels: Array, plan: EvaluationPlan) -> MetricResults:

@@ -30,7 +30,17 @@ from graphlatent.io.parquet import check_parquet
 from graphlatent.io.regular_files import is_folder
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix, row_normalized
-from graphlatent.probes.evaluation.comparison import EMBEDDINGS, RAW_FEATURES
+from graphlatent.probes.evaluation.baselines import (
+    COMPUTED,
+    EmbeddedGraph,
+    GraphChoice,
+    appended,
+    graph_of_run,
+    matched_columns,
+    matched_rows,
+    named_graph,
+)
+from graphlatent.probes.evaluation.comparison import APPENDED, EMBEDDINGS, RAW_FEATURES
 from graphlatent.probes.evaluation.labels import (
     ProbeLabels,
     probe_labels,
@@ -58,8 +68,8 @@ class ProbeTask:
     """What a probe is run on.
 
     Args:
-        representations: rows by name, each [labelled rows, D]: the embeddings, and raw features
-            where they were asked for.
+        representations: rows by name, each [labelled rows, D]: the embeddings, and the baselines
+            that can be had.
         labels: of those rows.
         notes: what was left out or used, in words.
     """
@@ -76,15 +86,20 @@ def read_task(
     label: Sequence[str] = (),
     id_column: str | None = None,
     raw: Path | None = None,
+    graph: GraphChoice | None = None,
+    baselines: bool = False,
 ) -> ProbeTask:
-    """Embeddings, labels and raw features out of files, joined by id.
+    """Embeddings, labels and baselines out of files, joined by id.
 
     Args:
         embeddings: a run folder, or a file of embeddings (.parquet, .npz, .csv or .npy).
         labels: a table with ids and labels, or .npy / .npz in the order of the embeddings.
         label: the label columns; empty for the only one.
         id_column: the column of ids in `labels` and `raw`; None for that of the embeddings.
-        raw: a node table whose feature columns are probed beside the embeddings.
+        raw: a node table whose feature columns are probed beside the embeddings, in place of the
+            features of the graph.
+        graph: what the embeddings are of; None for the graph of the run.
+        baselines: compute the baselines of the graph.
 
     Raises:
         InputError: where files cannot be read or do not fit together, a label was a feature of the
@@ -109,7 +124,50 @@ def read_task(
         )
         representations[RAW_FEATURES] = features[found.rows]
         notes.append(f"raw features: {len(names)} column(s): {', '.join(names)}")
+    if baselines:
+        wanted = [name for name in COMPUTED if name not in representations]
+        rows, told = _baselines(
+            RunFolder(embeddings), stored.keys, found, graph or GraphChoice(), wanted
+        )
+        representations |= {name: each[found.rows] for name, each in rows.items()}
+        notes += told
+    if baselines and RAW_FEATURES in representations:
+        representations[APPENDED] = appended(
+            representations[EMBEDDINGS], representations[RAW_FEATURES]
+        )
     return ProbeTask(representations, found, tuple(notes))
+
+
+def _baselines(
+    run: RunFolder,
+    keys: RowKeys,
+    labels: ProbeLabels,
+    choice: GraphChoice,
+    wanted: Sequence[str],
+) -> tuple[dict[str, Any], list[str]]:
+    """The wanted baselines of the graph in the order of the embeddings, and notes."""
+    found: EmbeddedGraph | str
+    if run.started:
+        found = graph_of_run(run, choice)
+    elif choice.source is None:
+        found = (
+            "of embeddings in a file it is not known which graph they are of. Name it with the"
+            " option 'graph'"
+        )
+    else:
+        found = named_graph(choice, keys, labels=labels.names)
+    if isinstance(found, str):
+        return {}, [f"no {', '.join(wanted)}: {found}."]
+    notes = []
+    try:
+        for name, values in matched_columns(found, keys).items():
+            refuse_label_as_feature(values, labels, name=name, where="the graph")
+    except InputError as error:
+        if not run.started:
+            raise
+        notes.append(f"{error} The embeddings of this run have seen it as well.")
+    rows, told = matched_rows(found, keys, wanted)
+    return rows, [*notes, *told]
 
 
 def read_embeddings(path: Path) -> StoredEmbeddings:
