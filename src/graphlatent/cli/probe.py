@@ -109,9 +109,9 @@ def probe(
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         from graphlatent.data.readers.options import TableOptions
         from graphlatent.probes.evaluation.baselines import GraphChoice
-        from graphlatent.probes.evaluation.evaluate import evaluate, split_notes
         from graphlatent.probes.evaluation.files import read_task
         from graphlatent.probes.evaluation.plan import evaluation_plan
+        from graphlatent.probes.evaluation.report import PreparedProbe
 
         plan = evaluation_plan(kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds)
         if out is not None:
@@ -128,29 +128,14 @@ def probe(
             graph=GraphChoice(graph, nodes, options),
             baselines=not no_baselines,
         )
-        drawn = plan.splits(task.labels)
-        notes = [*task.notes, *split_notes(task.labels, plan, drawn)]
-        for note in notes:
+        prepared = PreparedProbe.of(task, plan)
+        for note in prepared.notes:
             output.note(note)
-        comparison = evaluate(
-            task.representations, task.labels, plan, splits=drawn, constant=not no_baselines
-        )
-        result = {
-            "embeddings": str(embeddings),
-            "labels": str(labels),
-            "notes": notes,
-            "kind": plan.kind,
-            "metric": comparison.metric,
-            "measured_on": plan.description,
-            "selection": comparison.selection,
-            "label": list(task.labels.names),
-            "rows": len(task.labels.values),
-            "sizes": task.labels.counts,
-            **comparison.to_dict(),
-        }
-        print_scores(output, f"{plan.kind} probe of {result['rows']:,} rows", comparison)
-        output.say(f"Measured on {plan.description}.")
-        output.say(f"How it was selected: {comparison.selection}")
+        report = prepared.run(baselines=not no_baselines)
+        result = {"embeddings": str(embeddings), "labels": str(labels), **report.to_dict()}
+        print_scores(output, report.title, report.tables)
+        for sentence in report.sentences:
+            output.say(sentence)
         output.result(result)
         if out is not None:
             write_json(out, result)

@@ -42,3 +42,8 @@ METRICS: Mapping[str, Callable[[Array, Array], float]] = {
     "accuracy": accuracy,
     "micro-F1": micro_f1,
 }
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether the metric is an error."""
+    return metric == "MAE"

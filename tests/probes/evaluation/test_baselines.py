@@ -117,8 +117,8 @@ def test_without_a_graph_there_is_a_note(tables):
     shutil.move(tables / "run" / "embeddings.parquet", tables / "e.parquet")
     (note,) = task_of(tables, "e.parquet").notes
     assert note == (
-        "no raw features, propagated features, untrained encoder: of embeddings in a file it is"
-        " not known which graph they are of. Name it with the option 'graph'."
+        "no raw features, propagated features, untrained encoder: of embeddings alone it is not"
+        " known which graph they are of. Name it with the option 'graph'."
     )
 
 
@@ -145,7 +145,7 @@ def test_a_feature_that_is_the_label_under_another_name_is_noted_or_refused(tabl
     train(tables)
     task = task_of(tables)
     assert "the values of column 'team' correspond one to one" in task.notes[0]
-    assert task.notes[0].endswith("The embeddings of this run have seen it as well.")
+    assert task.notes[0].endswith("These embeddings have seen it as well.")
     choice = GraphChoice(tables / "edges.csv", tables / "nodes.csv")
     with pytest.raises(InputError, match="column 'team' correspond one to one"):
         task_of(tables, "run/embeddings.parquet", graph=choice)

@@ -11,12 +11,14 @@ from graphlatent.data.splits import random_splits
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe
 from graphlatent.probes.evaluation.comparison import (
+    ALL_ZEROS,
     EMBEDDINGS,
+    MAJORITY,
     RAW_FEATURES,
     UNTRAINED,
     ProbeComparison,
 )
-from graphlatent.probes.evaluation.evaluate import ALL_ZEROS, MAJORITY, evaluate, split_notes
+from graphlatent.probes.evaluation.evaluate import evaluate, split_notes
 from graphlatent.probes.evaluation.labels import ProbeLabels
 from graphlatent.probes.evaluation.plan import evaluation_plan
 from graphlatent.probes.knn import knn_probe

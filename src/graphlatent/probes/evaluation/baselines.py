@@ -15,14 +15,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from graphlatent.config import Level
 from graphlatent.data.graph import GraphData
 from graphlatent.data.ids import IdColumn
 from graphlatent.data.memory_limit import require_memory
 from graphlatent.data.readers.labels import RowKeys, match_rows
 from graphlatent.data.readers.options import TableOptions, options_of_run
 from graphlatent.data.readers.read import read_graphs
-from graphlatent.embedding import graph_embeddings, node_embeddings
+from graphlatent.embedding import Embeddings, graph_embeddings, node_embeddings
 from graphlatent.errors import GraphLatentError, GraphLatentWarning, InputError
 from graphlatent.estimator import Estimator
 from graphlatent.io.differences import input_differences
@@ -40,6 +39,10 @@ from graphlatent.representations import REPRESENTATIONS
 Array: TypeAlias = np.ndarray[Any, Any]
 COMPUTED = {RAW_FEATURES: "raw", PROPAGATED_FEATURES: "propagated", UNTRAINED: "random"}
 """Names of the baselines in `REPRESENTATIONS`."""
+NO_GRAPH = (
+    "of embeddings alone it is not known which graph they are of. Name it with the option 'graph'"
+)
+"""Why there are no baselines of embeddings that came without a run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,19 +85,14 @@ class EmbeddedGraph:
             )
         return found, notes
 
-    def keys(self, level: Level) -> RowKeys:
+    def keys(self) -> RowKeys:
         """What identifies the rows of the baselines."""
         graph = self.graph
-        if level == "node":
+        if self.estimator.level == "node":
             named = node_embeddings(np.empty((graph.num_nodes, 0), np.float32), graph)
         else:
             named = graph_embeddings(np.empty((graph.num_graphs, 0), np.float32), graph)
-        table = named.to_arrow()
-        columns = tuple(
-            IdColumn(table[name].combine_chunks(), f"the graph, {name}s,", open_type=False)
-            for name in table.column_names
-        )
-        return RowKeys(columns, tuple(table.column_names), "the graph")
+        return keys_of(named, where="the graph")
 
     def _require_memory(self) -> None:
         """Raise where the propagated features of nodes, which are dense, take too much memory."""
@@ -216,9 +214,25 @@ def matched_columns(embedded: EmbeddedGraph, keys: RowKeys) -> dict[str, Array]:
     return {name: values[place] for name, values in embedded.graph.columns.items()}
 
 
+def keys_of(embeddings: Embeddings, *, where: str) -> RowKeys:
+    """What identifies the rows of embeddings.
+
+    Args:
+        embeddings: of nodes or graphs, with the user's ids.
+        where: what they are of, for messages.
+    """
+    table = embeddings.to_arrow()
+    names = [name for name in table.column_names if name not in embeddings.names]
+    columns = tuple(
+        IdColumn(table[name].combine_chunks(), f"{where}, {name}s,", open_type=False)
+        for name in names
+    )
+    return RowKeys(columns, tuple(names), where)
+
+
 def _places(embedded: EmbeddedGraph, keys: RowKeys) -> Array:
     """For each embedding the number of its node or graph."""
-    own = embedded.keys(embedded.estimator.level)
+    own = embedded.keys()
     if keys.names and len(keys.names) == len(own.names):
         return match_rows(keys, own)
     if keys.names or len(keys) != len(own):

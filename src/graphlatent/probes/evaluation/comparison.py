@@ -15,6 +15,9 @@ MetricResults: TypeAlias = Mapping[str, Sequence[ProbeResult]]
 EMBEDDINGS = "embeddings"
 RAW_FEATURES, PROPAGATED_FEATURES = "raw features", "propagated features"
 UNTRAINED, APPENDED = "untrained encoder", "raw features appended"
+MAJORITY, ALL_ZEROS, TRAINING_MEAN = "majority class", "all zeros", "training mean"
+CONSTANTS = (MAJORITY, ALL_ZEROS, TRAINING_MEAN)
+"""Predictions that look at no row."""
 
 
 @dataclass(frozen=True, eq=False)

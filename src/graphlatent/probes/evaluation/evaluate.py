@@ -11,7 +11,13 @@ import numpy as np
 from graphlatent.data.splits import Split
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe
-from graphlatent.probes.evaluation.comparison import MetricResults, ProbeComparison, by_metric
+from graphlatent.probes.evaluation.comparison import (
+    ALL_ZEROS,
+    MAJORITY,
+    MetricResults,
+    ProbeComparison,
+    by_metric,
+)
 from graphlatent.probes.evaluation.labels import ProbeLabels
 from graphlatent.probes.evaluation.plan import NESTED_KINDS, SEARCHES, EvaluationPlan
 from graphlatent.probes.knn import knn_probe
@@ -21,7 +27,6 @@ from graphlatent.probes.results import Choice, ProbeResult
 from graphlatent.probes.svm import outer_fold_protocol, svm_probe
 
 Array: TypeAlias = np.ndarray[Any, Any]
-ALL_ZEROS, MAJORITY = "all zeros", "majority class"
 # Classes that a note lists before "...".
 _LISTED = 5
 

@@ -6,7 +6,7 @@ Legend: M embedded rows, D columns of the embedding, W columns of the raw featur
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -31,52 +31,25 @@ from graphlatent.io.regular_files import is_folder
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix, row_normalized
 from graphlatent.probes.evaluation.baselines import (
-    COMPUTED,
+    NO_GRAPH,
     EmbeddedGraph,
     GraphChoice,
-    appended,
     graph_of_run,
-    matched_columns,
-    matched_rows,
     named_graph,
 )
-from graphlatent.probes.evaluation.comparison import APPENDED, EMBEDDINGS, RAW_FEATURES
 from graphlatent.probes.evaluation.labels import (
     ProbeLabels,
     probe_labels,
     refuse_label_as_feature,
 )
+from graphlatent.probes.evaluation.tasks import (
+    ProbeTask,
+    RawFeatures,
+    StoredEmbeddings,
+    make_task,
+)
 
 Array: TypeAlias = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class StoredEmbeddings:
-    """Embeddings as a file holds them.
-
-    Args:
-        values: float [M, D].
-        keys: of the rows.
-    """
-
-    values: Array
-    keys: RowKeys
-
-
-@dataclass(frozen=True, eq=False)
-class ProbeTask:
-    """What a probe is run on.
-
-    Args:
-        representations: rows by name, each [labelled rows, D]: the embeddings, and the baselines
-            that can be had.
-        labels: of those rows.
-        notes: what was left out or used, in words.
-    """
-
-    representations: Mapping[str, Any]
-    labels: ProbeLabels
-    notes: tuple[str, ...]
 
 
 def read_task(
@@ -108,66 +81,26 @@ def read_task(
     stored = read_embeddings(embeddings)
     table = read_labels(labels, label=label, id_column=id_column, rows=stored.keys)
     found = probe_labels(table.joined_to(stored.keys), where=table.where)
-    refuse_features_of_run(RunFolder(embeddings), found.names)
-    representations: dict[str, Any] = {EMBEDDINGS: stored.values[found.rows]}
-    num_rows, notes = len(stored.keys), []
-    if len(found.rows) < num_rows:
-        notes.append(
-            f"{num_rows - len(found.rows)} of {num_rows} rows have no label and are left out"
-        )
-    num_unused = len(table.keys) - num_rows
-    if num_unused:
-        notes.append(f"{num_unused} row(s) of the labels have no embedding and are not used")
+    run = RunFolder(embeddings)
+    refuse_features_of_run(run, found.names)
+    features = None
     if raw is not None:
-        features, names = raw_features_of_table(
-            raw, stored.keys, found, run=RunFolder(embeddings), id_column=id_column
-        )
-        representations[RAW_FEATURES] = features[found.rows]
-        notes.append(f"raw features: {len(names)} column(s): {', '.join(names)}")
+        features = raw_features_of_table(raw, stored.keys, found, run=run, id_column=id_column)
+    embedded: EmbeddedGraph | str | None = None
     if baselines:
-        wanted = [name for name in COMPUTED if name not in representations]
-        rows, told = _baselines(
-            RunFolder(embeddings), stored.keys, found, graph or GraphChoice(), wanted
-        )
-        representations |= {name: each[found.rows] for name, each in rows.items()}
-        notes += told
-    if baselines and RAW_FEATURES in representations:
-        representations[APPENDED] = appended(
-            representations[EMBEDDINGS], representations[RAW_FEATURES]
-        )
-    return ProbeTask(representations, found, tuple(notes))
+        embedded = embedded_graph(run, stored.keys, found, graph or GraphChoice())
+    return make_task(stored, table, found, raw=features, graph=embedded)
 
 
-def _baselines(
-    run: RunFolder,
-    keys: RowKeys,
-    labels: ProbeLabels,
-    choice: GraphChoice,
-    wanted: Sequence[str],
-) -> tuple[dict[str, Any], list[str]]:
-    """The wanted baselines of the graph in the order of the embeddings, and notes."""
-    found: EmbeddedGraph | str
+def embedded_graph(
+    run: RunFolder, keys: RowKeys, labels: ProbeLabels, choice: GraphChoice
+) -> EmbeddedGraph | str:
+    """The graph that embeddings are of, or the reason in words why it cannot be had."""
     if run.started:
-        found = graph_of_run(run, choice)
-    elif choice.source is None:
-        found = (
-            "of embeddings in a file it is not known which graph they are of. Name it with the"
-            " option 'graph'"
-        )
-    else:
-        found = named_graph(choice, keys, labels=labels.names)
-    if isinstance(found, str):
-        return {}, [f"no {', '.join(wanted)}: {found}."]
-    notes = []
-    try:
-        for name, values in matched_columns(found, keys).items():
-            refuse_label_as_feature(values, labels, name=name, where="the graph")
-    except InputError as error:
-        if not run.started:
-            raise
-        notes.append(f"{error} The embeddings of this run have seen it as well.")
-    rows, told = matched_rows(found, keys, wanted)
-    return rows, [*notes, *told]
+        return graph_of_run(run, choice)
+    if choice.source is None:
+        return NO_GRAPH
+    return named_graph(choice, keys, labels=labels.names)
 
 
 def read_embeddings(path: Path) -> StoredEmbeddings:
@@ -213,8 +146,8 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
 
 def raw_features_of_table(
     path: Path, rows: RowKeys, labels: ProbeLabels, *, run: RunFolder, id_column: str | None = None
-) -> tuple[Any, list[str]]:
-    """The feature columns of a node table as numbers, and their names.
+) -> RawFeatures:
+    """The feature columns of a node table as numbers.
 
     For a run these are the features that its encoder was given. Embeddings in a file do not say how
     features were encoded: numbers are then taken as they are, and the probe chooses the
@@ -228,7 +161,7 @@ def raw_features_of_table(
         id_column: the column of ids; None for that of `rows`.
 
     Returns:
-        float32 [M, W], a NumPy array or SciPy CSR; and the names of the columns.
+        float32 [M, W], a NumPy array or SciPy CSR, with the names of the columns.
 
     Raises:
         InputError: where a column is missing, or is the label under another name.
@@ -252,7 +185,7 @@ def raw_features_of_table(
     if encoding.row_normalize:
         encoded = row_normalized(encoded)
     numbers = encoded.to_scipy() if isinstance(encoded, SparseMatrix) else encoded.numpy()
-    return numbers, list(columns)
+    return RawFeatures(numbers, list(columns))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ class ScoreTable:
     """One metric of every representation.
 
     Args:
-        metric: with its unit.
+        metric: its name.
         columns: titles, the first that of the representations' names.
         rows: of text.
     """
@@ -63,44 +63,65 @@ def score_tables(comparison: ProbeComparison) -> list[ScoreTable]:
     ]
 
 
-def percent(value: float, *, sign: str = "") -> str:
-    """A score in per cent; '-' for NaN."""
-    return "-" if math.isnan(value) else f"{100 * value:{sign}.1f}"
+@dataclass(frozen=True)
+class Unit:
+    """How the values of a metric are written.
+
+    Args:
+        factor: from values to what is written.
+        symbol: behind a single value.
+        digits: after the point; None for three significant digits.
+    """
+
+    factor: float
+    symbol: str
+    digits: int | None
+
+    def number(self, value: float, *, sign: str = "") -> str:
+        """A value without its symbol; '-' for NaN."""
+        if math.isnan(value):
+            return "-"
+        form = f"{sign}.3g" if self.digits is None else f"{sign}.{self.digits}f"
+        return f"{self.factor * value:{form}}"
+
+
+def unit_of(metric: str) -> Unit:
+    """Per cent for scores between 0 and 1; R2 as it is; errors in the label's own units."""
+    return {"R2": Unit(1, "", 3), "MAE": Unit(1, "", None)}.get(metric, Unit(100, " %", 1))
 
 
 def _table(
     metric: str, summaries: dict[str, Summary], differences: dict[str, Summary]
 ) -> ScoreTable:
+    unit = unit_of(metric)
     rows = [
         [
             name,
-            percent(summary.mean),
-            percent(summary.std_splits),
-            percent(summary.std_seeds),
-            _interval(summary),
-            _difference(differences.get(name)),
+            *map(unit.number, (summary.mean, summary.std_splits, summary.std_seeds)),
+            _interval(summary, unit),
+            _difference(differences.get(name), unit),
         ]
         for name, summary in summaries.items()
     ]
     shown = [0, *(i for i in range(1, len(_TITLES) + 1) if any(row[i] != "-" for row in rows))]
-    titles = (f"{metric} in %", *_TITLES)
-    return ScoreTable(
-        f"{metric} in %", [titles[i] for i in shown], [[row[i] for i in shown] for row in rows]
-    )
+    titles = (f"{metric} in %" if unit.symbol else metric, *_TITLES)
+    return ScoreTable(metric, [titles[i] for i in shown], [[row[i] for i in shown] for row in rows])
 
 
-def _difference(summary: Summary | None) -> str:
+def _difference(summary: Summary | None, unit: Unit) -> str:
     if summary is None:
         return "-"
-    mean = percent(summary.mean, sign="+")
-    if math.isnan(summary.low):
-        return mean
-    return f"{mean} [{percent(summary.low, sign='+')}, {percent(summary.high, sign='+')}]"
+    mean, low, high = (
+        unit.number(each, sign="+") for each in (summary.mean, summary.low, summary.high)
+    )
+    return mean if math.isnan(summary.low) else f"{mean} [{low}, {high}]"
 
 
-def _interval(summary: Summary) -> str:
+def _interval(summary: Summary, unit: Unit) -> str:
     if math.isnan(summary.low):
         return "-"
     # No score is above 1.
-    low, high = max(summary.low, -1.0), min(summary.high, 1.0)
-    return f"{percent(low)} to {percent(high)}"
+    low, high = summary.low, summary.high
+    if unit.digits is not None:
+        high = min(high, 1.0)
+    return f"{unit.number(low)} to {unit.number(high)}"
