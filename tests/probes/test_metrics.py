@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
-from graphlatent.probes.metrics import METRICS, accuracy, micro_f1
+from graphlatent.probes.metrics import accuracy, micro_f1
 
 tables = st.tuples(st.integers(1, 12), st.integers(1, 5), st.integers(0, 10_000))
 
@@ -65,7 +65,7 @@ def test_scores_do_not_depend_on_order_and_are_symmetric(drawn):
     truth, answer = pair((num_rows, num_labels), seed)
     rng = np.random.default_rng(seed)
     rows, columns = rng.permutation(num_rows), rng.permutation(num_labels)
-    for score in METRICS.values():
+    for score in (accuracy, micro_f1):
         value = score(truth, answer)
         assert 0 <= value <= 1
         assert score(truth[rows][:, columns], answer[rows][:, columns]) == value

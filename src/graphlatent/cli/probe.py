@@ -41,6 +41,29 @@ def probe(
         typer.Option("--id", help="Column of ids in --labels and --raw (as in the embeddings)."),
     ] = None,
     kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "linear",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            help=(
+                "What decides and is shown: accuracy, balanced, f1, auc, ap; of numbers r2, mae (as"
+                " it suits the labels)."
+            ),
+        ),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task", help="'classification' or 'regression' (regression of real-valued labels)."
+        ),
+    ] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            "--positive",
+            help="The positive one of two classes, for ap (1, true, yes or the rarer).",
+        ),
+    ] = None,
     splits: Annotated[
         int | None, typer.Option("--splits", help="Random splits (20).", min=1, max=10_000)
     ] = None,
@@ -113,13 +136,15 @@ def probe(
         from graphlatent.probes.evaluation.plan import evaluation_plan
         from graphlatent.probes.evaluation.report import PreparedProbe
 
-        plan = evaluation_plan(kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds)
+        plan = evaluation_plan(
+            kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds, metric=metric
+        )
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
         options = TableOptions(
             source=source_column or "source", target=target_column or "target", id=id_column or "id"
         )
-        task = read_task(
+        probe_task = read_task(
             embeddings,
             labels,
             label=label or (),
@@ -127,8 +152,10 @@ def probe(
             raw=raw,
             graph=GraphChoice(graph, nodes, options),
             baselines=not no_baselines,
+            task=task,
+            positive=positive,
         )
-        prepared = PreparedProbe.of(task, plan)
+        prepared = PreparedProbe.of(probe_task, plan)
         for note in prepared.notes:
             output.note(note)
         report = prepared.run(baselines=not no_baselines)

@@ -134,4 +134,4 @@ def test_of_an_error_the_lower_is_the_better():
         )
     )
     assert told.startswith("Raw features appended would help: MAE 0.605 instead of 0.805 (diffe")
-    assert "difference -0.2, 95 % interval -0.218 to -0.182" in told
+    assert "difference -0.200, 95 % interval -0.218 to -0.182" in told

@@ -59,27 +59,11 @@ def test_several_columns_are_a_table():
     ("columns", "message"),
     [
         (
-            {"age": np.arange(40) / 8},
-            (
-                "t: column 'age' holds numbers such as 0 and 4.875 (40 different values in 40"
-                " rows), which are no classes. Probes predict classes; regression is not offered."
-                " Cut the numbers into classes, or name another column with the option 'label'."
-            ),
-        ),
-        (
-            {"age": np.tile(np.arange(11) / 8, 9)},
-            (
-                "t: column 'age' holds numbers such as 0 and 1.25 (11 different values in 99 rows),"
-                " which are no classes. Probes predict classes; regression is not offered. Cut the"
-                " numbers into classes, or name another column with the option 'label'."
-            ),
-        ),
-        (
             {"number": np.arange(21)},
             (
                 "t: column 'number' has 21 different values in 21 rows, such as '0', so it holds"
                 " ids or measurements rather than classes. Name another column with the option"
-                " 'label'."
+                " 'label'; if it holds measurements, give the option 'task' as 'regression'."
             ),
         ),
         (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 from graphlatent.probes.evaluation.comparison import (
     APPENDED,
@@ -17,8 +18,8 @@ from graphlatent.probes.evaluation.comparison import (
     UNTRAINED,
     ProbeComparison,
 )
-from graphlatent.probes.evaluation.score_tables import unit_of
-from graphlatent.probes.metrics import lower_is_better
+from graphlatent.probes.evaluation.score_tables import Unit, unit_of
+from graphlatent.probes.metrics import METRICS
 from graphlatent.probes.results import Summary
 
 # The simplest first.
@@ -27,14 +28,18 @@ _ALTERNATIVES = (RAW_FEATURES, PROPAGATED_FEATURES, UNTRAINED)
 _MARGIN = 0.01
 
 
-def advice(comparison: ProbeComparison) -> str | None:
-    """What to do next, by the main metric; None where there is nothing to compare with.
+def advice(comparison: ProbeComparison, *, metric: str | None = None) -> str | None:
+    """What to do next, by one metric; None where there is nothing to compare with.
 
     The first of these that holds: the embeddings do not beat predictions that look at no row;
     appended features, or a baseline alone, are better; a baseline is as good, or cannot be told
     apart; the embeddings are better than all.
+
+    Args:
+        comparison: the scores.
+        metric: None for the main one.
     """
-    metric = comparison.metric
+    metric = metric or comparison.metric
     summaries = {name: each[metric] for name, each in comparison.summaries().items()}
     gains = {
         name: _Gain.of(each[metric], metric) for name, each in comparison.differences().items()
@@ -99,7 +104,7 @@ class _Gain:
     @classmethod
     def of(cls, difference: Summary, metric: str) -> _Gain:
         gain = cls(difference.mean, difference.low, difference.high)
-        if lower_is_better(metric):
+        if _is_error(metric):
             gain = replace(gain, mean=-gain.mean, low=-gain.high, high=-gain.low)
         return gain
 
@@ -113,9 +118,14 @@ class _Words:
     gains: dict[str, _Gain]
 
     @property
+    def unit(self) -> Unit:
+        """How scores are written."""
+        return unit_of(self.metric, self.summaries[EMBEDDINGS].mean)
+
+    @property
     def scale(self) -> float:
         """The size that differences are compared with: 1 for scores up to 1."""
-        return self.summaries[EMBEDDINGS].mean if lower_is_better(self.metric) else 1.0
+        return self.summaries[EMBEDDINGS].mean if _is_error(self.metric) else 1.0
 
     def called(self, name: str | None) -> str:
         """A baseline with its article."""
@@ -127,30 +137,30 @@ class _Words:
 
     def against(self, name: str | None) -> str:
         """The embeddings' score beside another one, and their difference."""
-        gain, unit = self.gains[str(name)], unit_of(self.metric)
-        sign = -1 if lower_is_better(self.metric) else 1
-        low, high = sorted((sign * gain.low, sign * gain.high))
-        return (
-            f"{self.metric} {self._score(EMBEDDINGS)} of the embeddings against"
-            f" {self._score(str(name))} (difference"
-            f" {unit.number(sign * gain.mean, sign='+')}, 95 % interval"
-            f" {unit.number(low, sign='+')} to {unit.number(high, sign='+')})"
-        )
+        scores = f"{self._score(EMBEDDINGS)} of the embeddings against {self._score(str(name))}"
+        return f"{self.metric} {scores} {self._difference(str(name), 1)}"
 
     def in_favour(self, name: str) -> str:
         """The score of another one beside that of the embeddings, and their difference."""
-        gain, unit = self.gains[name], unit_of(self.metric)
-        sign = 1 if lower_is_better(self.metric) else -1
+        scores = f"{self._score(name)} instead of {self._score(EMBEDDINGS)}"
+        return f"{self.metric} {scores} {self._difference(name, -1)}"
+
+    def _difference(self, name: str, sign: int) -> str:
+        """The embeddings minus another one, or with `sign` -1 the other minus the embeddings."""
+        gain, number = self.gains[name], partial(self.unit.number, sign="+")
+        sign = -sign if _is_error(self.metric) else sign
         low, high = sorted((sign * gain.low, sign * gain.high))
         return (
-            f"{self.metric} {self._score(name)} instead of {self._score(EMBEDDINGS)} (difference"
-            f" {unit.number(sign * gain.mean, sign='+')}, 95 % interval"
-            f" {unit.number(low, sign='+')} to {unit.number(high, sign='+')})"
+            f"(difference {number(sign * gain.mean)}, 95 % interval {number(low)} to"
+            f" {number(high)})"
         )
 
     def _score(self, name: str) -> str:
-        unit = unit_of(self.metric)
-        return unit.number(self.summaries[name].mean) + unit.symbol
+        return self.unit.number(self.summaries[name].mean) + self.unit.symbol
+
+
+def _is_error(metric: str) -> bool:
+    return metric in METRICS and METRICS[metric].is_error
 
 
 def _capital(text: str) -> str:

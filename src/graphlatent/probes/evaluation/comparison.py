@@ -75,14 +75,19 @@ class ProbeComparison:
         return value
 
 
-def by_metric(results: Sequence[ProbeResult]) -> dict[str, list[ProbeResult]]:
-    """The same predictions under their own metric first, then under the others."""
-    found = {results[0].metric: list(results)}
-    for name in results[0].others:
-        found[name] = [
-            replace(result, scores=result.others[name], metric=name, others={})
-            for result in results
-        ]
+def by_metric(results: Sequence[Mapping[str, ProbeResult]]) -> dict[str, list[ProbeResult]]:
+    """The results of each seed by metric: those that chose their own settings first.
+
+    Then the same predictions as the main ones under their other metrics.
+    """
+    found = {metric: [of_seed[metric] for of_seed in results] for metric in results[0]}
+    main = next(iter(found.values()))
+    for name in main[0].others:
+        if name not in found:
+            found[name] = [
+                replace(result, scores=result.others[name], metric=name, others={})
+                for result in main
+            ]
     return found
 
 

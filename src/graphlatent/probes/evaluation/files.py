@@ -61,6 +61,8 @@ def read_task(
     raw: Path | None = None,
     graph: GraphChoice | None = None,
     baselines: bool = False,
+    task: str | None = None,
+    positive: str | None = None,
 ) -> ProbeTask:
     """Embeddings, labels and baselines out of files, joined by id.
 
@@ -73,6 +75,8 @@ def read_task(
             features of the graph.
         graph: what the embeddings are of; None for the graph of the run.
         baselines: compute the baselines of the graph.
+        task: "classification" or "regression"; None as the labels look.
+        positive: the positive one of two classes.
 
     Raises:
         InputError: where files cannot be read or do not fit together, a label was a feature of the
@@ -80,7 +84,8 @@ def read_task(
     """
     stored = read_embeddings(embeddings)
     table = read_labels(labels, label=label, id_column=id_column, rows=stored.keys)
-    found = probe_labels(table.joined_to(stored.keys), where=table.where)
+    columns = table.joined_to(stored.keys)
+    found = probe_labels(columns, where=table.where, task=task, positive=positive)
     run = RunFolder(embeddings)
     refuse_features_of_run(run, found.names)
     features = None

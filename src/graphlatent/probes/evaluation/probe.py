@@ -47,6 +47,9 @@ def probe(
     label: str | Sequence[str] = (),
     baselines: bool = True,
     kind: str = "linear",
+    metric: str | None = None,
+    task: str | None = None,
+    positive: str | None = None,
     splits: int | None = None,
     train: float | None = None,
     val: float | None = None,
@@ -61,16 +64,22 @@ def probe(
         embeddings: a fitted estimator, whose embeddings of `graph` are probed; or the embeddings:
             an array or tensor [M, D], `Embeddings`, a DataFrame indexed by id, a file, a run
             folder.
-        labels: one class per row [M], or a 0/1 matrix [M, K], in the order of the embeddings; a
-            mapping or pandas Series from ids to labels; a file with ids and labels. Rows whose
-            label is missing (None, NaN) are left out.
+        labels: one class or number per row [M], or a 0/1 matrix [M, K], in the order of the
+            embeddings; a mapping or pandas Series from ids to labels; a file with ids and labels.
+            Rows whose label is missing (None, NaN) are left out.
         graph: what the embeddings are of, in any form that `graphlatent.read_graphs` takes: the
             raw and propagated features beside them are computed from it. Not needed for a run
             folder whose input is still where it was.
         label: of a file of labels, the column or columns.
         baselines: also probe raw and propagated features, the untrained encoder, raw features
-            appended to the embeddings, and the majority class.
+            appended to the embeddings, and the majority class (of numbers: the mean).
         kind: of the probe: linear, svm, rbf, knn, clusters, spectral or communities.
+        metric: what decides and is reported: accuracy, balanced (accuracy), f1 (macro-averaged; for
+            a 0/1 matrix micro-averaged), auc, ap; of numbers r2 or mae. None: accuracy, with AUC
+            and AP in addition where one of two classes is rare; micro-F1; R2 and MAE.
+        task: "classification" or "regression"; None: labels that are real numbers are regressed.
+        positive: the positive one of two classes, for AP; None: 1, true, yes or positive, otherwise
+            the rarer one.
         splits: random splits (20).
         train: share of the rows to train on (0.1).
         val: share of the rows to choose settings on (0.1).
@@ -84,11 +93,14 @@ def probe(
         ConfigError: where an argument is unknown, or means nothing for the kind of probe.
         InputError: where embeddings, labels and graph do not fit together.
     """
-    plan = evaluation_plan(kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds)
+    plan = evaluation_plan(
+        kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds, metric=metric
+    )
     stored, embedded = _embeddings(embeddings, graph)
     names = (label,) if isinstance(label, str) else tuple(label)
     table = _labels(labels, names, stored)
-    found = probe_labels(table.joined_to(stored.keys), where=table.where)
+    columns = table.joined_to(stored.keys)
+    found = probe_labels(columns, where=table.where, task=task, positive=positive)
     if isinstance(embeddings, str | Path):
         run = RunFolder(embeddings)
         refuse_features_of_run(run, found.names)
@@ -98,8 +110,8 @@ def probe(
     elif embedded is None and baselines:
         choice = GraphChoice(graph)
         embedded = NO_GRAPH if graph is None else named_graph(choice, stored.keys, labels=names)
-    task = make_task(stored, table, found, graph=embedded if baselines else None)
-    return PreparedProbe.of(task, plan).run(baselines=baselines)
+    probed = make_task(stored, table, found, graph=embedded if baselines else None)
+    return PreparedProbe.of(probed, plan).run(baselines=baselines)
 
 
 def _embeddings(embeddings: Any, graph: Any) -> tuple[StoredEmbeddings, EmbeddedGraph | str | None]:

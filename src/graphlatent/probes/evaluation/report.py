@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphlatent.probes.evaluation.advice import advice
-from graphlatent.probes.evaluation.comparison import ProbeComparison
+from graphlatent.probes.evaluation.comparison import EMBEDDINGS, ProbeComparison
 from graphlatent.probes.evaluation.evaluate import evaluate, split_notes
 from graphlatent.probes.evaluation.labels import ProbeLabels
 from graphlatent.probes.evaluation.plan import EvaluationPlan
@@ -37,12 +37,18 @@ class ProbeReport:
     @property
     def title(self) -> str:
         """The kind of probe and the number of rows."""
-        return f"{self.plan.kind} probe of {len(self.labels.values):,} rows"
+        kind = "ridge regression" if self.labels.task == "regression" else f"{self.plan.kind} probe"
+        return f"{kind} of {len(self.labels.values):,} rows"
 
     @property
     def advice(self) -> str | None:
-        """One sentence on what the scores say; None where nothing stands beside the embeddings."""
-        return advice(self.comparison)
+        """One sentence on what the scores say; None where nothing stands beside the embeddings.
+
+        By the main metric; where one of two classes is rare, by AUC.
+        """
+        metrics = self.comparison.results[EMBEDDINGS]
+        rare = self.labels.is_imbalanced and "AUC" in metrics
+        return advice(self.comparison, metric="AUC" if rare else None)
 
     @property
     def tables(self) -> list[ScoreTable]:
@@ -54,15 +60,23 @@ class ProbeReport:
         """What was measured on, how settings were selected, and the advice."""
         told = [
             f"Measured on {self.plan.description}.",
-            f"How it was selected: {self.comparison.selection}",
+            f"How it was selected: {self.comparison.selection}{self._own_choices()}",
         ]
         return told if self.advice is None else [*told, f"Advice: {self.advice}"]
+
+    def _own_choices(self) -> str:
+        """A sentence on the metrics that have chosen settings of their own."""
+        ours, main = self.comparison.results[EMBEDDINGS], self.comparison.selection
+        own = [name for name, results in ours.items() if results[0].selection != main]
+        return f" What is shown of {' and '.join(own)} was chosen by that score." if own else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain values, for JSON."""
         return {
             "notes": list(self.notes),
             "kind": self.plan.kind,
+            "task": self.labels.task,
+            "positive": self.labels.positive,
             "metric": self.comparison.metric,
             "measured_on": self.plan.description,
             "selection": self.comparison.selection,
@@ -107,7 +121,8 @@ class PreparedProbe:
     @property
     def notes(self) -> list[str]:
         """What a reader of the scores should know."""
-        return [*self.task.notes, *split_notes(self.task.labels, self.plan, self.splits)]
+        labels = self.task.labels
+        return [*self.task.notes, *labels.notes, *split_notes(labels, self.plan, self.splits)]
 
     def run(self, *, baselines: bool) -> ProbeReport:
         """Measure; with `baselines` also predictions that look at no row."""

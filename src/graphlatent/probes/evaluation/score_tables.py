@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphlatent.probes.evaluation.comparison import EMBEDDINGS, ProbeComparison
+from graphlatent.probes.metrics import METRICS
 from graphlatent.probes.results import Summary
 
-_TITLES = ("mean", "std over\nsplits", "std over\nseeds", "95 %\ninterval", "embeddings\nminus it")
+_TITLES = ("mean", "std,\nsplits", "std,\nseeds", "95 %\ninterval", "embeddings\nminus it")
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class ScoreTable:
 
     def to_text(self) -> str:
         """Lines of equal columns."""
-        titles = [title.replace("\n", " ") for title in self.columns]
+        titles = [title.replace(",\n", " over ").replace("\n", " ") for title in self.columns]
         lines = [titles, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(titles))]
         return "\n".join(
@@ -70,35 +71,54 @@ class Unit:
     Args:
         factor: from values to what is written.
         symbol: behind a single value.
-        digits: after the point; None for three significant digits.
+        digits: after the point.
+        least: the least value that there can be.
+        most: the largest.
     """
 
     factor: float
     symbol: str
-    digits: int | None
+    digits: int
+    least: float
+    most: float
 
     def number(self, value: float, *, sign: str = "") -> str:
         """A value without its symbol; '-' for NaN."""
-        if math.isnan(value):
+        return "-" if math.isnan(value) else f"{self.factor * value:{sign},.{self.digits}f}"
+
+    def interval(self, summary: Summary) -> str:
+        """The 95 % interval, as far as there can be such values."""
+        if math.isnan(summary.low):
             return "-"
-        form = f"{sign}.3g" if self.digits is None else f"{sign}.{self.digits}f"
-        return f"{self.factor * value:{form}}"
+        low, high = max(summary.low, self.least), min(summary.high, self.most)
+        return f"{self.number(low)} to {self.number(high)}"
 
 
-def unit_of(metric: str) -> Unit:
-    """Per cent for scores between 0 and 1; R2 as it is; errors in the label's own units."""
-    return {"R2": Unit(1, "", 3), "MAE": Unit(1, "", None)}.get(metric, Unit(100, " %", 1))
+def unit_of(metric: str, mean: float) -> Unit:
+    """Per cent for scores up to 1; R2 as it is; errors in the label's units, three digits of them.
+
+    Args:
+        metric: its name.
+        mean: of a representation, which decides how many digits of an error are written.
+    """
+    if metric == "R2":
+        return Unit(1, "", 2, -math.inf, 1)
+    if metric == "MAE":
+        size = math.floor(math.log10(mean)) if mean > 0 else 0
+        return Unit(1, "", max(0, 2 - size), 0, math.inf)
+    # The agreement of clusters may be below 0.
+    return Unit(100, " %", 1, 0 if metric in METRICS else -1, 1)
 
 
 def _table(
     metric: str, summaries: dict[str, Summary], differences: dict[str, Summary]
 ) -> ScoreTable:
-    unit = unit_of(metric)
+    unit = unit_of(metric, summaries[EMBEDDINGS].mean)
     rows = [
         [
             name,
             *map(unit.number, (summary.mean, summary.std_splits, summary.std_seeds)),
-            _interval(summary, unit),
+            unit.interval(summary),
             _difference(differences.get(name), unit),
         ]
         for name, summary in summaries.items()
@@ -115,13 +135,3 @@ def _difference(summary: Summary | None, unit: Unit) -> str:
         unit.number(each, sign="+") for each in (summary.mean, summary.low, summary.high)
     )
     return mean if math.isnan(summary.low) else f"{mean} [{low}, {high}]"
-
-
-def _interval(summary: Summary, unit: Unit) -> str:
-    if math.isnan(summary.low):
-        return "-"
-    # No score is above 1.
-    low, high = summary.low, summary.high
-    if unit.digits is not None:
-        high = min(high, 1.0)
-    return f"{unit.number(low)} to {unit.number(high)}"
