@@ -324,6 +324,34 @@ def test_nothing_to_choose_is_null_in_json(folder):
     assert math.isfinite(json.loads(text)["summary"]["embeddings"]["NMI"]["std_seeds"])
 
 
+# --- metrics and regression ---
+
+
+def test_real_valued_labels_are_regressed(folder, rows):
+    result = told(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "age", *FEW)
+    splits = random_splits(60, num_splits=3, train_ratio=0.3, val_ratio=0.3)
+    direct = linear_probe(rows, np.arange(60) / 7, splits=splits, metric="R2")
+    assert scores(result, score="R2") == [pytest.approx(direct.scores)]
+    assert (result["task"], result["metric"], result["sizes"]) == ("regression", "R2", {})
+    assert list(result["summary"]) == ["embeddings", "training mean", "minus training mean"]
+    out = run(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "age", *FEW)[1]
+    assert "ridge regression of 60 rows" in out and "How it was selected: Per split" in out
+
+
+def test_a_rare_class_has_auc_and_ap(folder):
+    own = labels_with(folder, fraud=["yes" if i % 6 == 0 else "no" for i in range(60)])
+    options = [folder / "e.parquet", "--labels", own, "--label", "fraud", "--folds", "3"]
+    result = told(*options)
+    assert list(result["results"]["embeddings"]) == ["accuracy", "AUC", "AP"]
+    assert result["positive"] == "yes"
+    assert result["results"]["majority class"]["AUC"][0]["scores"] == [0.5] * 3
+    assert "AUC" in result["advice"]
+    out = run(*options)[1]
+    assert "AUC in %" in out and "What is shown of AUC and AP was chosen by that score." in out
+    one = told(*options, "--metric", "ap", "--positive", "no")
+    assert list(one["results"]["embeddings"]) == ["AP"] and one["positive"] == "no"
+
+
 # --- clear errors ---
 
 

@@ -62,7 +62,7 @@ def evaluate(
             {name: _search(rows, labels.values, plan) for name, rows in representations.items()}
         )
     metrics, _ = _defined_metrics(labels, plan, splits)
-    values = labels.ranked_values if set(metrics) & set(RANKING) else labels.values
+    values = labels.coded_values
     results: dict[str, MetricResults] = {
         name: by_metric(
             [_probe(rows, values, plan, each, seed, metrics) for seed, each in enumerate(splits)]
@@ -85,12 +85,13 @@ def _defined_metrics(
     metrics = plan.metrics(labels)
     if plan.metric is not None or len(metrics) == 1 or labels.task == "regression":
         return metrics, []
+    values = labels.coded_values
     every = [
         split
         for seed, of_seed in enumerate(splits)
-        for split in (of_seed or _outer_folds(labels.values, plan, seed))
+        for split in (of_seed or _outer_folds(values, plan, seed))
     ]
-    alike = sum(len(np.unique(labels.values[split.test])) < 2 for split in every)
+    alike = sum(len(np.unique(values[split.test])) < 2 for split in every)
     if not alike:
         return metrics, []
     note = (

@@ -88,7 +88,7 @@ class ProbeLabels:
         return self.is_binary and min(self.counts.values()) < _RARE * len(self.values)
 
     @property
-    def ranked_values(self) -> Array:
+    def coded_values(self) -> Array:
         """The values, two classes as 1 for the positive one and 0 for the other."""
         if not self.is_binary:
             return self.values
