@@ -11,7 +11,7 @@ import json
 import math
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NoReturn, TypeAlias
@@ -76,6 +76,18 @@ class Output:
         """A remark, on standard error; silent with `--quiet`."""
         if not self.quiet:
             self.err.print(f"note: {text}", style="dim")
+
+    @contextmanager
+    def working(self, doing: str) -> Iterator[Callable[[str], None]]:
+        """A line on a terminal's standard error that says what is being worked on.
+
+        The context is a function that changes it; the line is gone at the end.
+        """
+        if self.quiet or not self.err.is_terminal:
+            yield lambda what: None
+            return
+        with self.err.status(doing) as status:
+            yield lambda what: status.update(f"{doing} {what}")
 
     def say(self, text: str = "") -> None:
         """A line of the result; silent with `--json`."""

@@ -158,7 +158,8 @@ def probe(
         prepared = PreparedProbe.of(probe_task, plan)
         for note in prepared.notes:
             output.note(note)
-        report = prepared.run(baselines=not no_baselines)
+        with output.working("probing") as progress:
+            report = prepared.run(baselines=not no_baselines, progress=progress)
         result = {"embeddings": str(embeddings), "labels": str(labels), **report.to_dict()}
         print_scores(output, report.title, report.tables)
         for sentence in report.sentences:

@@ -248,3 +248,12 @@ def test_ranking_of_several_labels(rows, metric):
     found = evaluate({EMBEDDINGS: rows}, MATRIX, plan)
     assert list(found.results[EMBEDDINGS]) == [metric.upper(), "accuracy", "micro-F1"]
     assert 0 < np.mean(scores(found, metric.upper())) < 1
+
+
+@pytest.mark.parametrize("kind", ["knn", "clusters"])
+def test_progress_names_each_representation(rows, kind):
+    told = []
+    plan = evaluation_plan(kind, seeds=1)
+    both = {EMBEDDINGS: rows, RAW_FEATURES: rows}
+    evaluate(both, CLASSES, plan, progress=told.append)
+    assert told == ["embeddings (1 of 2)", "raw features (2 of 2)"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -41,6 +41,7 @@ def evaluate(
     *,
     splits: Sequence[tuple[Split, ...]] | None = None,
     constant: bool = True,
+    progress: Callable[[str], object] | None = None,
 ) -> ProbeComparison:
     """The plan's probe of every representation, all on the same splits.
 
@@ -51,24 +52,27 @@ def evaluate(
         splits: of every seed; None draws those of the plan.
         constant: also measure predictions that look at no row: the majority class or the mean of
             the training rows, or with a matrix of labels no label at all.
+        progress: is called with a few words before each representation.
 
     Raises:
         ConfigError: where the plan does not fit the labels.
         InputError: where rows and labels do not fit together.
     """
     splits = plan.splits(labels) if splits is None else splits
+    told = progress or (lambda words: None)
+    results: dict[str, MetricResults] = {}
     if plan.is_search:
-        return ProbeComparison(
-            {name: _search(rows, labels.values, plan) for name, rows in representations.items()}
-        )
+        for number, (name, rows) in enumerate(representations.items(), 1):
+            told(f"{name} ({number} of {len(representations)})")
+            results[name] = _search(rows, labels.values, plan)
+        return ProbeComparison(results)
     metrics, _ = _defined_metrics(labels, plan, splits)
     values = labels.coded_values
-    results: dict[str, MetricResults] = {
-        name: by_metric(
+    for number, (name, rows) in enumerate(representations.items(), 1):
+        told(f"{name} ({number} of {len(representations)})")
+        results[name] = by_metric(
             [_probe(rows, values, plan, each, seed, metrics) for seed, each in enumerate(splits)]
         )
-        for name, rows in representations.items()
-    }
     if constant:
         name = ALL_ZEROS if labels.multilabel else MAJORITY
         name = TRAINING_MEAN if labels.task == "regression" else name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,13 +124,21 @@ class PreparedProbe:
         labels = self.task.labels
         return [*self.task.notes, *labels.notes, *split_notes(labels, self.plan, self.splits)]
 
-    def run(self, *, baselines: bool) -> ProbeReport:
-        """Measure; with `baselines` also predictions that look at no row."""
+    def run(
+        self, *, baselines: bool, progress: Callable[[str], object] | None = None
+    ) -> ProbeReport:
+        """Measure; with `baselines` also predictions that look at no row.
+
+        Args:
+            baselines: whether there are any.
+            progress: is called with a few words before each representation.
+        """
         comparison = evaluate(
             self.task.representations,
             self.task.labels,
             self.plan,
             splits=self.splits,
             constant=baselines,
+            progress=progress,
         )
         return ProbeReport(comparison, self.plan, self.task.labels, self.notes)
