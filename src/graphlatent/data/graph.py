@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from torch import Tensor
 
 from graphlatent.data.fingerprint import array_fingerprint
 from graphlatent.ops.sparse import SparseMatrix
+
+Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +125,7 @@ class GraphData:
     def has_equal_features(self) -> bool:
         """Whether there are features and all nodes have the same."""
         if self.columns:
-            return all(bool((column == column[0]).all()) for column in self.columns.values())
+            return all(map(_is_constant, self.columns.values()))
         if self.x is None:
             return False
         if isinstance(self.x, Tensor):
@@ -155,3 +157,11 @@ class GraphData:
         """A SHA-256 over structure, features and ids: equal for equal input, on any machine."""
         parts = json.dumps(self.fingerprints(), sort_keys=True)
         return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _is_constant(column: Array) -> bool:
+    """Whether all values are equal; those that cannot be compared, such as pandas.NA, are not."""
+    try:
+        return bool((column == column[0]).all())
+    except (TypeError, ValueError):
+        return False
