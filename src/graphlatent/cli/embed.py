@@ -38,6 +38,12 @@ def embed(
         before = options_of_run(RunFolder(run_path))
         if reading.nodes is None:
             before = replace(before, features=None, text=(), hash=())
+        if before.until is not None and reading.until is None:
+            output.note(
+                f"The run was trained on edges until {before.until}; here all edges are read. To"
+                " leave later ones out, give --until."
+            )
+            before = before.without_until()
         options = reading.table_options(before).without_labels()
         if reading.nodes is not None:
             options = with_codes(options, estimator.features_.columns)

@@ -22,9 +22,9 @@ from graphlatent.data.column_values import (
     without_signs,
 )
 from graphlatent.data.hashing import BUCKETS
-from graphlatent.data.listed import listed
 from graphlatent.data.measurements import FEW, SHARE
 from graphlatent.data.mixed_columns import check_not_numbers
+from graphlatent.data.readers.messages import quoted
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.times import look_like_dates
 from graphlatent.errors import GraphLatentWarning, InputError
@@ -94,7 +94,7 @@ def _all_refused(refused: Mapping[str, InputError]) -> InputError:
     if not others:
         return refused[first]
     return InputError(
-        f"{refused[first]} Also refused: {listed(others)}; 'graphlatent info' says why."
+        f"{refused[first]} Also refused: {quoted(others)}; 'graphlatent info' says why."
     )
 
 
@@ -120,8 +120,8 @@ def _check_names(columns: Mapping[str, Array], options: TableOptions) -> None:
         unknown = [name for name in getattr(options, option) if name not in columns]
         if unknown:
             raise InputError(
-                f"There is no feature column {listed(unknown)} (option '{option}'). The columns"
-                f" are: {listed(list(columns))}."
+                f"There is no feature column {quoted(unknown)} (option '{option}'). The columns"
+                f" are: {quoted(list(columns))}."
             )
 
 
@@ -134,7 +134,7 @@ def _notes(specs: Sequence[ColumnSpec], columns: Mapping[str, Array]) -> list[st
         ("hashed", f"The words of text are hashed into {BUCKETS} features for each column"),
     ):
         names = [spec.name for spec in specs if spec.kind == kind]
-        notes += [f"{words}: {listed(names)}."] if names else []
+        notes += [f"{words}: {quoted(names)}."] if names else []
     gaps = {s: _num_gaps(s, columns[s.name]) for s in specs if s.impute}
     numbers = [f"{s.name!r} ({n:,})" for s, n in gaps.items() if n and s.is_number]
     text = [f"{s.name!r} ({n:,})" for s, n in gaps.items() if n and not s.is_number]

@@ -23,9 +23,9 @@ from graphlatent.data.column_values import (
     without_signs,
 )
 from graphlatent.data.hashing import hashed
-from graphlatent.data.listed import listed
 from graphlatent.data.mixed_columns import are_numerals
 from graphlatent.data.places import place_of
+from graphlatent.data.readers.messages import quoted
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.times import days_of_text
 from graphlatent.errors import GraphLatentWarning, InputError
@@ -137,14 +137,14 @@ def _category_codes(
         if unknown != "ignore":
             raise InputError(
                 f"Column '{column.name}' holds '{text[row]}' {place_of(row, node_ids)}, a value it"
-                f" never held when the model was fitted (known: {listed(column.categories, 5)})."
+                f" never held when the model was fitted (known: {quoted(column.categories, 5)})."
                 " Replace it by a known value, leave such values out (unknown='ignore', --unknown"
                 " ignore on the command line), or fit again on graphs that hold it."
             )
         values = sorted({each for each, is_new in zip(text, new, strict=True) if is_new})
         warnings.warn(
             f"Column '{column.name}' holds values in {int(new.sum()):,} row(s) that it never held"
-            f" when the model was fitted: {listed(values, 5)}. There, none of its categories is"
+            f" when the model was fitted: {quoted(values, 5)}. There, none of its categories is"
             " set.",
             GraphLatentWarning,
             stacklevel=4,
@@ -205,18 +205,18 @@ def _check_columns(specs: Sequence[ColumnSpec], columns: Mapping[str, Array], un
     if missing:
         raise InputError(
             "The feature columns are not those that the model was fitted on. Missing:"
-            f" {listed(missing)}; not used: {listed(extra) or 'none'}. Add the missing columns, or"
+            f" {quoted(missing)}; not used: {quoted(extra) or 'none'}. Add the missing columns, or"
             " fit again without them."
         )
     if not extra:
         return
     if unknown == "error":
         raise InputError(
-            f"The model was not fitted on the columns {listed(extra)}. Leave them out (drop, --drop"
+            f"The model was not fitted on the columns {quoted(extra)}. Leave them out (drop, --drop"
             " on the command line), or allow for them (unknown='ignore', --unknown ignore)."
         )
     warnings.warn(
-        f"Columns that are not used, since the model was not fitted on them: {listed(extra)}.",
+        f"Columns that are not used, since the model was not fitted on them: {quoted(extra)}.",
         GraphLatentWarning,
         stacklevel=3,
     )
@@ -235,6 +235,6 @@ def _check_options(specs: Sequence[ColumnSpec], options: TableOptions) -> None:
     new = [name for name in options.hash if name in known - fitted]
     if new:
         raise InputError(
-            f"The model was fitted on {listed(new)} without hashing. Leave the option 'hash' out,"
+            f"The model was fitted on {quoted(new)} without hashing. Leave the option 'hash' out,"
             " or fit again with it."
         )

@@ -26,7 +26,7 @@ def describe_graph(graph: GraphData, *, coordinates: bool = False) -> dict[str, 
     return {
         "graphs": graph.num_graphs,
         "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
+        "edges": count_edges(graph),
         "undirected": graph.undirected,
         "weighted": graph.edge_weight is not None,
         "mean_degree": round(float(degree.float().mean()), 3),
@@ -36,6 +36,14 @@ def describe_graph(graph: GraphData, *, coordinates: bool = False) -> dict[str, 
         "labels": graph.y is not None,
         "notes": list(graph.notes),
     }
+
+
+def count_edges(graph: GraphData) -> int:
+    """How many edges there are: an undirected edge is one, in whichever directions it is stored."""
+    if not graph.undirected:
+        return graph.num_edges
+    num_self_loops = int((graph.edge_index[0] == graph.edge_index[1]).sum())
+    return (graph.num_edges + num_self_loops) // 2
 
 
 def describe_features(graph: GraphData, *, coordinates: bool = False) -> str:

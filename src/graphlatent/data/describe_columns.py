@@ -14,7 +14,7 @@ from graphlatent.data.column_fitting import fit_column, is_sparse_table
 from graphlatent.data.column_spec import ColumnSpec
 from graphlatent.data.column_values import column_values, without_signs
 from graphlatent.data.graph import GraphData
-from graphlatent.data.listed import listed
+from graphlatent.data.readers.messages import quoted
 from graphlatent.errors import GraphLatentWarning, InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -87,7 +87,7 @@ def _becomes(spec: ColumnSpec, values: Array, standardize: bool) -> str:
     if spec.kind == "hashed":
         text = f"words hashed into {spec.buckets} features"
     elif spec.kind == "categorical":
-        names = listed(spec.categories, _CATEGORIES)
+        names = quoted(spec.categories, _CATEGORIES)
         text = f"one-hot of {len(spec.categories):,} categories ({names})"
     else:
         found = without_signs(found)

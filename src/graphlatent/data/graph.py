@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from torch import Tensor
 from graphlatent.data.fingerprint import array_fingerprint
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.ops.sparse import SparseMatrix
+
+Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +162,8 @@ class GraphData:
         return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def _is_constant(column: np.ndarray[Any, Any]) -> bool:
+def _is_constant(column: Array) -> bool:
+    """Whether all values are equal; those that cannot be compared, such as pandas.NA, are not."""
     if column.dtype.kind != "O":
         return bool((column == column[0]).all())
     # Not by arrays: values may be of any type, such as lists of different lengths.

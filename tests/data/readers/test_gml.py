@@ -66,7 +66,7 @@ def test_edges_that_are_there_twice(tmp_path, flag):
         .replace("source 9", "source 7")
         .replace("km 120", "km 150")
     )
-    graph = read_graphs(write(tmp_path, text), weight="km")
+    graph = read_graphs(write(tmp_path, text), weight="km", merge="max")
     assert graph.edge_weight.tolist() == [150, 150]
     assert graph.node_ids.tolist() == ["Zürich", "Bern", "Genf"]
 

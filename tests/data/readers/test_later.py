@@ -13,7 +13,7 @@ from graphlatent.data.column_spec import ColumnSpec
 from graphlatent.data.readers.later import later_options
 from graphlatent.data.readers.options import TableOptions
 
-EDGES = pd.DataFrame({"von": [0, 1, 2, 3], "nach": [1, 2, 3, 0]})
+EDGES = pd.DataFrame({"von": [0, 1, 2, 1, 2, 3], "nach": [1, 2, 3, 0, 1, 2]})
 NODES = pd.DataFrame(
     {
         "nr": [0, 1, 2, 3],
@@ -45,7 +45,7 @@ def write(folder, nodes, name="n.csv"):
     return folder / "e.csv", folder / name
 
 
-@pytest.mark.filterwarnings("ignore:Missing numbers are filled", "ignore:.*had no reverse")
+@pytest.mark.filterwarnings("ignore:Missing numbers are filled")
 def test_a_model_reads_files_as_it_was_fitted(tmp_path):
     paths = write(tmp_path, NODES)
     model = estimator().fit(read_graphs(paths, options=OPTIONS))
@@ -101,8 +101,17 @@ def test_options_by_source(tmp_path):
 
 
 def test_edges_alone(tmp_path):
-    with pytest.warns(UserWarning, match="had no reverse"):
-        graph = read_graphs(EDGES, options=TableOptions(source="von", target="nach"))
+    graph = read_graphs(EDGES, options=TableOptions(source="von", target="nach"))
     model = estimator().fit(graph)
-    with pytest.warns(UserWarning, match="had no reverse"):
-        np.testing.assert_array_equal(model.transform(EDGES), model.transform(graph))
+    np.testing.assert_array_equal(model.transform(EDGES), model.transform(graph))
+
+
+def test_the_last_time_of_the_fitted_edges_is_none_for_later_ones():
+    edges = EDGES.assign(day=["2024-01-01", "2024-01-02", "2024-03-01"] * 2)
+    options = TableOptions(source="von", target="nach", time="day", until="2024-02-01")
+    with pytest.warns(UserWarning, match="4 of 6 are used"):
+        graph = read_graphs(edges, options=options)
+    model = estimator().fit(graph)
+    assert model.reading_ == options
+    with pytest.warns(UserWarning, match="edge columns not used: day"):
+        assert len(model.transform(edges)) == 4

@@ -1,15 +1,16 @@
 """Tables of any kind as one checked pyarrow table, and their columns as NumPy arrays.
 
-Accepted are text tables (CSV, TSV and others, also packed), Parquet, pandas and pyarrow.
+Accepted are text tables (CSV, TSV and others, also packed), Parquet, pandas, polars and pyarrow.
 
 Columns that a reader asks for as text (ids) are not converted to numbers, so '007' stays '007'.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class LoadedTable:
         first_line: of a text file, the line of the first row, from 1.
         has_header: of a text file, whether a line names the columns.
         notes: what had to be assumed to read it, by key.
+        rows: the rows of the source that are in `data`; None for all.
     """
 
     data: Any
@@ -50,6 +52,7 @@ class LoadedTable:
     first_line: int = 2
     has_header: bool = True
     notes: Mapping[str, str] = field(default_factory=dict)
+    rows: np.ndarray[Any, Any] | None = None
 
     @cached_property
     def columns(self) -> list[str]:
@@ -65,8 +68,14 @@ class LoadedTable:
         """How many rows there are, the header not counted."""
         return int(self.data.num_rows)
 
+    def only(self, kept: np.ndarray[Any, Any]) -> LoadedTable:
+        """The table with some of its rows, bool [rows]; messages name them as in the source."""
+        rows = np.arange(self.num_rows) if self.rows is None else self.rows
+        return replace(self, data=self.data.filter(pa.array(kept)), rows=rows[kept])
+
     def place(self, row: int) -> str:
         """Row `row` (from 0) as a message names it."""
+        row = row if self.rows is None else int(self.rows[row])
         if not self.from_text:
             return f"row {row} (from 0)"
         header = " with the header" if self.has_header else ""
@@ -118,8 +127,17 @@ def table_suffix(path: Path) -> str | None:
 
 
 def is_table(value: object) -> bool:
-    """Whether `value` is a pandas DataFrame or a pyarrow Table."""
-    return isinstance(value, pd.DataFrame | pa.Table)
+    """Whether `value` is a pandas or polars DataFrame or a pyarrow Table."""
+    return isinstance(value, pd.DataFrame | pa.Table) or is_polars(value, "DataFrame")
+
+
+def is_polars(value: object, name: str) -> bool:
+    """Whether `value` is of the class of that name in polars.
+
+    polars is optional here; a caller who has such a table has imported it already.
+    """
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(value, getattr(polars, name))
 
 
 def is_text_view(kind: Any) -> bool:
@@ -148,6 +166,8 @@ def load_table(
         InputError: where the file is missing, of another kind or damaged, or the columns' names are
             not unique.
     """
+    if is_polars(source, "DataFrame"):
+        source = source.to_arrow()
     if isinstance(source, str | Path):
         table = _load_file(Path(source), role, text_columns, options or TableOptions())
     elif isinstance(source, pa.Table):
@@ -158,7 +178,7 @@ def load_table(
         table = LoadedTable(_from_pandas(source, role, unread), role)
     else:
         raise InputError(
-            f"{role} must be a path, a pandas DataFrame or a pyarrow Table. Got"
+            f"{role} must be a path, a pandas or polars DataFrame or a pyarrow Table. Got"
             f" {type(source).__name__}."
         )
     twice = sorted(name for name, count in Counter(table.columns).items() if count > 1)

@@ -44,10 +44,11 @@ def later_options(
         columns: how it encodes columns.
 
     Returns:
-        Options without labels, which new nodes need not have; None for a source that has no names
-        of columns or attributes.
+        Options without labels, which new nodes need not have, and without a last time; None for a
+        source that has no names of columns or attributes.
     """
-    first = source
+    # Later edges are what it may be about.
+    fitted, first = fitted.without_until(), source
     while isinstance(first, list) and first:
         first = first[0]
     is_pair = isinstance(first, tuple) and len(first) == 2 and first[1] is not None

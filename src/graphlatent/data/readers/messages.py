@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+# Names that are listed before "and ... more".
+_LISTED = 8
+
 
 def shortened(value: object) -> str:
     """A value as a message shows it; an integer may have more digits than Python writes."""
@@ -10,3 +15,14 @@ def shortened(value: object) -> str:
     except ValueError:
         return "an integer of thousands of digits"
     return text if len(text) <= 50 else f"{text[:50]}..."
+
+
+def listed(names: Sequence[str], most: int = _LISTED) -> str:
+    """Names as a message lists them: the first eight, or `most`, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def quoted(names: Iterable[object], most: int = _LISTED) -> str:
+    """The names as `listed` lists them, in quotation marks."""
+    return listed([repr(name) for name in names], most)

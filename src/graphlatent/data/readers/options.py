@@ -11,8 +11,10 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 
 from graphlatent.data.column_spec import Impute, Unknown
-from graphlatent.data.readers.messages import shortened
-from graphlatent.errors import InputError, RunFolderError
+from graphlatent.data.merging import Merge, checked_merge
+from graphlatent.data.readers.messages import listed, shortened
+from graphlatent.data.readers.times import checked_until
+from graphlatent.errors import InputError, RunFolderError, shown
 from graphlatent.io.runfolder import RunFolder
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -24,6 +26,8 @@ _DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon"
 _NUMBERED = {"source": "0", "target": "1", "id": "0"}
 # Names of columns that are rarely features.
 _LIKE_LABELS = ("label", "labels", "class", "target", "y")
+# Options that name columns or attributes that only some sources have.
+_NAMING = ("weight", "label", "features", "time")
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,13 @@ class TableOptions:
         encoding: of text files, such as 'latin-1'; None takes UTF-8, or what a byte order mark
             says.
         no_header: the first line of text files is a row; columns are called '0', '1', ...
+        merge: the weight of edges that are there more than once: 'max', 'sum', 'mean' or 'count';
+            None for 'max', with a warning where that drops weights.
+        bipartite: the two columns of the edge table name nodes of two kinds, so that equal ids are
+            different nodes; ids then start with the name of their column, such as 'user:7'.
+        time: column of the edge table, or edge attribute, with the time of an edge; for `until`.
+        until: the last time of the edges that are read, inclusive: a date (2024-06-30: to the end
+            of that day; 2024-06: of that month) or a number.
     """
 
     source: str = "source"
@@ -73,15 +84,20 @@ class TableOptions:
     delimiter: str | None = None
     encoding: str | None = None
     no_header: bool = False
+    merge: Merge | None = None
+    bipartite: bool = False
+    time: str | None = None
+    until: str | None = None
 
     def __post_init__(self) -> None:
         self._check_columns()
+        self._check_edges()
         for name, allowed in (("impute", get_args(Impute)), ("unknown", get_args(Unknown))):
             value = getattr(self, name)
             if value is not None and value not in allowed:
-                listed = ", ".join(map(repr, allowed))
+                choices = ", ".join(map(repr, allowed))
                 raise InputError(
-                    f"The option '{name}' must be one of {listed}. Got {shortened(value)}."
+                    f"The option '{name}' must be one of {choices}. Got {shortened(value)}."
                 )
         if not isinstance(self.no_header, bool):
             raise InputError(
@@ -133,6 +149,19 @@ class TableOptions:
                     " out of one of them."
                 )
 
+    def _check_edges(self) -> None:
+        """Raise where an option about edges cannot be."""
+        if self.merge is not None:
+            checked_merge(self.merge)
+        if self.merge == "count" and self.weight is not None:
+            raise InputError(
+                "merge='count' weighs edges by how often they are there, so that the weights in"
+                f" {self.weight!r} are not used. Leave out one of 'merge' and 'weight'."
+            )
+        if not isinstance(self.bipartite, bool):
+            raise InputError(f"The option 'bipartite' must be a bool. Got {shown(self.bipartite)}.")
+        object.__setattr__(self, "until", checked_until(self.until, time=self.time))
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The label columns, none, one or several."""
@@ -143,9 +172,7 @@ class TableOptions:
     @property
     def named_columns(self) -> list[str]:
         """The options that ask for particular columns, for sources that have none to refuse."""
-        named = [
-            name for name in ("weight", "label", "features") if getattr(self, name) is not None
-        ]
+        named = [name for name in _NAMING if getattr(self, name) is not None]
         return named + [name for name in ("drop", "text", "hash", "impute") if getattr(self, name)]
 
     def feature_names(self, columns: Iterable[str]) -> list[str]:
@@ -164,6 +191,10 @@ class TableOptions:
     def without_nodes(self) -> TableOptions:
         """The same options for edges without a node table, whose columns are not there."""
         return replace(self, label=None, features=None, drop=(), text=(), hash=(), impute=None)
+
+    def without_until(self) -> TableOptions:
+        """The same options for edges of any time."""
+        return replace(self, time=None, until=None)
 
     def to_dict(self) -> dict[str, Any]:
         """The options as plain values that TOML and JSON can hold, without those not given."""
@@ -185,7 +216,7 @@ class TableOptions:
             if key not in known
             or not (
                 isinstance(value, bool)
-                if key == "no_header"
+                if key in ("no_header", "bipartite")
                 else _is_names(value, several=key in ("label", *_LISTS))
             )
         ]
@@ -195,7 +226,7 @@ class TableOptions:
                 f"In [reading], {', '.join(map(repr, wrong or missing))} must be the name of a"
                 " column, or for 'label', 'features' and 'drop' a list of names."
             )
-        empty = {"drop": (), "text": (), "hash": (), "no_header": False}
+        empty = {"drop": (), "text": (), "hash": (), "no_header": False, "bipartite": False}
         return cls(**{**dict.fromkeys(known), **empty, **values})
 
 
@@ -226,17 +257,21 @@ def label_hints(features: Iterable[str]) -> list[str]:
 
 
 def unused_edge_columns(
-    columns: Iterable[str], *, where: str, kind: str = "columns"
+    columns: Iterable[str],
+    *,
+    where: str,
+    kind: str = "columns",
+    way_out: str = "weight=NAME (on the command line --weight NAME)",
 ) -> dict[str, str]:
     """A note for `RawGraph.notes` that names edge columns, or attributes, that are not used."""
-    named = ", ".join(repr(name) for name in columns)
-    if not named:
+    names = [str(name) for name in columns]
+    if not names:
         return {}
     text = (
-        f"{where}: edge {kind} that are not used: {named}. Of edges only a weight is used; choose"
-        " it with the option 'weight'."
+        f"{where}: edge {kind} not used: {listed(names)}. One of numbers can be the weight:"
+        f" {way_out}."
     )
-    return {f"edge {kind} {named}": text}
+    return {f"edge {kind} {', '.join(names)}": text}
 
 
 def stack_labels(columns: Sequence[Array]) -> Array | None:
