@@ -33,6 +33,8 @@ class TableOptions:
             never a feature.
         features: columns of the node table, or node attributes, to use as features; None takes all
             but ids, graphs, labels and those in `drop`.
+        edge_features: columns of the edge table, or edge attributes, to use as features of edges;
+            None or () for none.
         drop: columns or attributes that are not features. Unlike those in `label` they need not be
             there.
     """
@@ -45,9 +47,10 @@ class TableOptions:
     label: str | tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
+    edge_features: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("features", "drop"):
+        for name in ("features", "drop", "edge_features"):
             value = getattr(self, name)
             if isinstance(value, str):
                 raise InputError(
@@ -80,7 +83,10 @@ class TableOptions:
     @property
     def named_columns(self) -> list[str]:
         """The options that ask for particular columns, for sources that have none to refuse."""
-        return [name for name in ("weight", "label", "features") if getattr(self, name) is not None]
+        named = [
+            name for name in ("weight", "label", "features") if getattr(self, name) is not None
+        ]
+        return named + (["edge_features"] if self.edge_features else [])
 
     def feature_names(self, columns: Iterable[str]) -> list[str]:
         """The features among the columns that are there, or `features` where that was given."""
@@ -112,13 +118,13 @@ class TableOptions:
             key
             for key, value in values.items()
             if key not in known
-            or not _is_names(value, several=key in ("label", "features", "drop"))
+            or not _is_names(value, several=key in ("label", "features", "drop", "edge_features"))
         ]
         missing = [key for key in ("source", "target", "id") if key not in values]
         if wrong or missing:
             raise InputError(
                 f"In [reading], {', '.join(map(repr, wrong or missing))} must be the name of a"
-                " column, or for 'label', 'features' and 'drop' a list of names."
+                " column, or for 'label', 'features', 'drop' and 'edge_features' a list of names."
             )
         return cls(**{**dict.fromkeys(known), "drop": (), **values})
 
@@ -157,8 +163,8 @@ def unused_edge_columns(
     if not named:
         return {}
     text = (
-        f"{where}: edge {kind} that are not used: {named}. Of edges only a weight is used; choose"
-        " it with the option 'weight'."
+        f"{where}: edge {kind} that are not used: {named}. Choose a weight with the option"
+        " 'weight', and features of edges with the option 'edge_features'."
     )
     return {f"edge {kind} {named}": text}
 

@@ -44,15 +44,19 @@ class _Request:
     nodes: Any
     options: TableOptions
 
-    def refuse(self, kind: str) -> None:
-        """Raise where something was given that means nothing for graphs of this kind."""
+    def refuse(self, kind: str, *, allowed: str | None = None) -> None:
+        """Raise where something was given that means nothing for graphs of this kind.
+
+        `allowed` is an option that does.
+        """
         if self.nodes is not None:
             raise InputError(
                 f"'nodes' is the node table that goes with an edge table; {kind} brings its own"
                 " nodes. Leave 'nodes' out."
             )
-        if self.options.named_columns:
-            named = ", ".join(map(repr, self.options.named_columns))
+        names = [name for name in self.options.named_columns if name != allowed]
+        if names:
+            named = ", ".join(map(repr, names))
             raise InputError(
                 f"The options {named} name attributes or columns of NetworkX graphs, GraphML files"
                 f" and tables; {kind} has none. Leave them out."
@@ -67,6 +71,7 @@ def read_graphs(
     label: str | Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
     weight: str | None = None,
+    edge_features: Sequence[str] | None = None,
     options: TableOptions | None = None,
     max_memory: int | str | None = None,
 ) -> GraphData:
@@ -78,8 +83,7 @@ def read_graphs(
             NetworkX graph; a SciPy sparse adjacency [N, N] or (adjacency, features); (edge_index
             [2, E], x [N, F] or None) with or without edge_weight [E] as a third part; an edge table
             or (edges, nodes) as pandas DataFrames, pyarrow Tables or paths; a list of several of
-            these; a `GraphData`, which is handed back as it is. Columns of PyG's `edge_attr` wider
-            than one are not used.
+            these; a `GraphData`, which is handed back as it is.
         nodes: the node table that goes with an edge table.
         symmetrize: read every edge in both directions. Data sets by name always are.
         label: column of the node table, or NetworkX or GraphML node attribute, that holds labels,
@@ -88,6 +92,9 @@ def read_graphs(
             as features; None for all but ids and labels.
         weight: column of the edge table, or NetworkX or GraphML edge attribute, with the weights;
             None for 'weight'.
+        edge_features: columns of the edge table, or NetworkX, GraphML or PyG edge attributes (such
+            as 'edge_attr'), to use as features of edges: numbers, or categories. They need
+            encoder='gin'.
         options: the same and the names of further columns, for tables whose columns are not called
             'source', 'target', 'id' and 'graph'.
         max_memory: how much memory the contents of a file may take, in bytes or as text such as
@@ -100,7 +107,7 @@ def read_graphs(
     """
     if isinstance(source, GraphData):
         return source
-    request = _Request(nodes, _merged(options, label, node_attributes, weight))
+    request = _Request(nodes, _merged(options, label, node_attributes, weight, edge_features))
     with limited_memory(max_memory):
         if _is_dataset_name(source):
             request.refuse("a data set")
@@ -142,6 +149,7 @@ def _merged(
     label: str | Sequence[str] | None,
     node_attributes: Sequence[str] | None,
     weight: str | None,
+    edge_features: Sequence[str] | None,
 ) -> TableOptions:
     """The options, with those given as arguments of their own in their place."""
     if isinstance(node_attributes, str):
@@ -149,7 +157,12 @@ def _merged(
             f"node_attributes must be a list of names. Got the text {node_attributes!r}; write"
             f" [{node_attributes!r}]."
         )
-    given = {"label": label, "features": node_attributes, "weight": weight}
+    given = {
+        "label": label,
+        "features": node_attributes,
+        "weight": weight,
+        "edge_features": edge_features,
+    }
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     return replace(options or TableOptions(), **chosen)
 
@@ -200,8 +213,8 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
             " kind with to_homogeneous()."
         )
     if is_pyg(source, "Data"):
-        request.refuse("a PyG Data")
-        return read_data(source, name=name)
+        request.refuse("a PyG Data", allowed="edge_features")
+        return read_data(source, name=name, edge_features=request.options.edge_features or ())
     if is_adjacency(source):
         request.refuse("an adjacency")
         return [read_adjacency(source, name=name)]

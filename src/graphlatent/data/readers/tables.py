@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
@@ -71,6 +72,7 @@ def read_tables(
         edges, role="edges", text_columns=_named(options.source, options.target, options.graph)
     )
     weights = _weights(edge_table, options)
+    attributes = {name: _edge_feature(edge_table, name) for name in options.edge_features or ()}
     # A name that was given must be there.
     if options.graph not in (None, TableOptions.graph, *edge_table.columns):
         raise InputError(
@@ -83,17 +85,18 @@ def read_tables(
                 "The options 'label' and 'features' name columns of a node table, and none was"
                 " given. Give 'nodes' as well."
             )
-        return _cut(_number_edges(edge_table, options), edge_table, weights, options)
+        numbered = _number_edges(edge_table, options)
+        return _cut(numbered, edge_table, weights, options, attributes=attributes)
     node_table = load_table(nodes, role="nodes", text_columns=_named(options.id, options.graph))
     numbered = _number_nodes_and_edges(edge_table, node_table, options)
     columns = {
         name: to_array(node_table, name, option="features")[numbered.row]
         for name in _feature_columns(node_table, options)
-    }
+    } or None
     y = stack_labels(
         [to_array(node_table, name, option="label")[numbered.row] for name in options.labels]
     )
-    return _cut(numbered, edge_table, weights, options, columns=columns or None, y=y)
+    return _cut(numbered, edge_table, weights, options, attributes=attributes, columns=columns, y=y)
 
 
 def _named(*names: str | None) -> list[str]:
@@ -129,6 +132,19 @@ def _weights(edges: LoadedTable, options: TableOptions) -> Array | None:
             f" {came} in {edges.place(row)}."
         )
     return weights
+
+
+def _edge_feature(edges: LoadedTable, name: str) -> Array:
+    """A column of the edge table whose values are features of edges, none of them missing."""
+    values = to_array(edges, name, option="edge_features")
+    missing = np.asarray(pd.isna(values))
+    if missing.any():
+        raise InputError(
+            f"{edges.name}: column '{name}' (option 'edge_features') has {int(missing.sum())}"
+            f" missing value(s), the first in {edges.place(int(missing.argmax()))}. Fill them, drop"
+            " those rows, or leave the column out."
+        )
+    return values
 
 
 def _number_edges(edges: LoadedTable, options: TableOptions) -> _Numbered:
@@ -260,15 +276,17 @@ def _cut(
     weights: Array | None,
     options: TableOptions,
     *,
+    attributes: Mapping[str, Array],
     columns: Mapping[str, Array] | None = None,
     y: Array | None = None,
 ) -> list[RawGraph]:
-    used = (options.source, options.target, options.weight or "weight", options.graph)
+    used = (options.source, options.target, options.weight or "weight", options.graph, *attributes)
     joined = RawGraph(
         edge_index=numbered.end,
         num_nodes=len(numbered.row),
         columns=columns,
         edge_weight=weights,
+        edge_columns=attributes or None,
         node_ids=numbered.node_ids,
         y=y,
         name=edges.name,
