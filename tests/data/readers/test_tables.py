@@ -265,8 +265,8 @@ def test_edge_columns_that_are_not_used_are_named():
     edges = frame(source=[1, 2], target=[2, 1], graph=["a", "b"], weight=1.0, amount=2, day="x")
     first, second = read_tables(edges)
     assert list(first.notes.values()) == [
-        "edges: edge columns that are not used: 'amount', 'day'. Of edges only a weight is used;"
-        " choose it with the option 'weight'."
+        "edges: edge columns that are not used: 'amount', 'day'. Of edges a weight and"
+        " features can be used; choose them with the options 'weight' and 'edge_features'."
     ]
     assert not second.notes
     (raw,) = read_tables(edges, options=TableOptions(weight="amount", graph=None))

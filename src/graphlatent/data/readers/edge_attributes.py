@@ -1,7 +1,7 @@
-"""Attributes of the edges of Python objects as columns of edge features.
+"""Attributes of edges that come as matrices, of PyG and of TU files, as columns of edge features.
 
-Integers in a PyG attribute are categories, as in the graphs of `from_smiles`, OGB and ZINC; floats
-are numbers.
+Integers are categories, as in the graphs of `from_smiles`, OGB and ZINC and in the edge labels of
+TU sets; floats are numbers.
 """
 
 from __future__ import annotations
@@ -42,12 +42,15 @@ def pyg_edge_columns(data: Any, attributes: Sequence[str], *, name: str) -> dict
                 f"{name}: '{attribute}' must have one row for each of the {num_edges} edges (option"
                 f" 'edge_features'). Got shape {array.shape}."
             )
-        matrix = array[:, None] if array.ndim == 1 else array
-        for i in range(matrix.shape[1]):
-            column = attribute if matrix.shape[1] == 1 else f"{attribute}[{i}]"
-            columns[column] = _codes_as_text(matrix[:, i])
+        columns |= matrix_columns(attribute, array[:, None] if array.ndim == 1 else array)
     return columns or None
 
 
-def _codes_as_text(values: Array) -> Array:
-    return values.astype(np.str_) if values.dtype.kind in "iu" else values
+def matrix_columns(name: str, matrix: Array) -> dict[str, Array]:
+    """The columns of a matrix [E, columns], numbered where there are several.
+
+    Integers become text, so that they are categories.
+    """
+    values = matrix.astype(np.str_) if matrix.dtype.kind in "iu" else matrix
+    count = values.shape[1]
+    return {name if count == 1 else f"{name}[{i}]": values[:, i] for i in range(count)}

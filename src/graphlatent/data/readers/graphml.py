@@ -266,10 +266,15 @@ def _to_raw(
     one_way = np.array([d for _, _, d in graph.edges], dtype=bool)
     edge_columns = _columns(graph.edge_values, keys, len(graph.edges), "edge", path)
     weight = _weight(edge_columns, path, options) if graph.edges else None
+    attributes = {
+        name: _chosen(edge_columns, name, path, "edge_features")
+        for name in (options.edge_features or () if graph.edges else ())
+    }
     # Undirected edges among directed ones are edges in both directions.
     if one_way.any() and not one_way.all():
         edges = np.concatenate([edges, edges[::-1, ~one_way]], axis=1)
         weight = None if weight is None else np.concatenate([weight, weight[~one_way]])
+        attributes = {k: np.concatenate([v, v[~one_way]]) for k, v in attributes.items()}
     columns = _columns(graph.node_values, keys, len(graph.node_ids), "node", path)
     return RawGraph(
         edge_index=edges,
@@ -280,13 +285,18 @@ def _to_raw(
         }
         or None,
         edge_weight=weight,
+        edge_columns=attributes or None,
         node_ids=np.array(list(graph.node_ids), dtype=object),
         graph_id=graph.id if several else None,
         y=stack_labels([_chosen(columns, name, path, "label") for name in options.labels]),
         name=name,
         directed=bool(one_way.any()) if len(one_way) else graph.directed,
         notes=unused_edge_columns(
-            [each for each in edge_columns if each != (options.weight or "weight")],
+            [
+                each
+                for each in edge_columns
+                if each not in (options.weight or "weight", *attributes)
+            ],
             where=name,
             kind="attributes",
         ),

@@ -55,8 +55,11 @@ def read_networkx(
     position = {node: i for i, node in enumerate(nodes)}
     edges = [(position[u], position[v]) for u, v in graph.edges()]
     notes = unused_edge_columns(
-        _other_edge_attributes(graph, options.weight or "weight"), where=name, kind="attributes"
+        _other_edge_attributes(graph, (options.weight or "weight", *(options.edge_features or ()))),
+        where=name,
+        kind="attributes",
     )
+    attributes = {each: _edge_feature(graph, each, name) for each in options.edge_features or ()}
     x, columns = _features(graph, nodes, options, name, notes)
     return RawGraph(
         edge_index=np.array(edges, dtype=np.int64).reshape(-1, 2).T,
@@ -64,6 +67,7 @@ def read_networkx(
         x=x,
         columns=columns,
         edge_weight=_weights(graph, options.weight, name, notes),
+        edge_columns=attributes or None,
         node_ids=exact_ids(nodes),
         y=stack_labels([_labels(graph, nodes, each, name) for each in options.labels]),
         name=name,
@@ -72,10 +76,21 @@ def read_networkx(
     )
 
 
-def _other_edge_attributes(graph: Any, weight: str) -> list[Any]:
-    """Edge attributes but for the weight, in the order in which edges name them."""
+def _other_edge_attributes(graph: Any, used: Sequence[str]) -> list[Any]:
+    """Edge attributes but for those that are used, in the order in which edges name them."""
     found = dict.fromkeys(name for _, _, data in graph.edges(data=True) for name in data)
-    return [name for name in found if name != weight]
+    return [name for name in found if name not in used]
+
+
+def _edge_feature(graph: Any, attribute: str, name: str) -> Array:
+    """An attribute of all edges, in the order of the edges."""
+    for u, v, data in graph.edges(data=True):
+        if attribute not in data:
+            raise InputError(
+                f"{name}: edge ({shortened(u)}, {shortened(v)}) has no attribute '{attribute}'"
+                " (option 'edge_features'). Give it to all edges, or leave it out."
+            )
+    return _column([data[attribute] for _, _, data in graph.edges(data=True)])
 
 
 def _weights(graph: Any, weight: str | None, name: str, notes: dict[str, str]) -> Array | None:

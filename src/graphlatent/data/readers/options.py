@@ -163,8 +163,8 @@ def unused_edge_columns(
     if not named:
         return {}
     text = (
-        f"{where}: edge {kind} that are not used: {named}. Choose a weight with the option"
-        " 'weight', and features of edges with the option 'edge_features'."
+        f"{where}: edge {kind} that are not used: {named}. Of edges a weight and features can be"
+        " used; choose them with the options 'weight' and 'edge_features'."
     )
     return {f"edge {kind} {named}": text}
 
