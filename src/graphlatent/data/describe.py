@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from graphlatent.data.edge_features import fit_edge_features
 from graphlatent.data.features import fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.options import label_hints
@@ -28,6 +31,7 @@ def describe_graph(graph: GraphData, *, coordinates: bool = False) -> dict[str, 
         "edges": graph.num_edges,
         "undirected": graph.undirected,
         "weighted": graph.edge_weight is not None,
+        **_describe_edge_features(graph),
         "mean_degree": round(float(degree.float().mean()), 3),
         "max_degree": int(degree.max()),
         "isolated_nodes": int((degree == 0).sum()),
@@ -35,6 +39,11 @@ def describe_graph(graph: GraphData, *, coordinates: bool = False) -> dict[str, 
         "labels": graph.y is not None,
         "notes": list(graph.notes),
     }
+
+
+def _describe_edge_features(graph: GraphData) -> dict[str, str]:
+    columns = graph.edge_columns
+    return {} if columns is None else {"edge_features": ", ".join(columns.columns)}
 
 
 def describe_features(graph: GraphData, *, coordinates: bool = False) -> str:
@@ -69,13 +78,19 @@ def find_problems(graph: GraphData, *, features_named: bool) -> list[str]:
         graph: as it was read.
         features_named: the feature columns were named, so none of them is a label by mistake.
     """
-    problems = []
-    try:
-        fit_features(graph, degree_cap=1)
-    except InputError as error:
-        problems.append(str(error))
+    problems = [*_refusals(graph, partial(fit_features, degree_cap=1))]
+    problems += _refusals(graph, fit_edge_features)
     if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):
         problems.append(
             "some edge weights are negative: encoder=gcn refuses them, encoder=gin takes them"
         )
     return problems + ([] if features_named else label_hints(graph.columns or ()))
+
+
+def _refusals(graph: GraphData, fit: Callable[[GraphData], object]) -> list[str]:
+    """Why features cannot be encoded, if they cannot."""
+    try:
+        fit(graph)
+    except InputError as error:
+        return [str(error)]
+    return []
