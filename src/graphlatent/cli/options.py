@@ -82,6 +82,16 @@ class InputOptions:
             help="Edge table: columns to use as features of edges, separated by commas (none).",
         ),
     ] = None
+    smiles: Annotated[
+        str | None,
+        typer.Option(
+            "--smiles", help="Table of molecules, one a row: column of their SMILES (needs rdkit)."
+        ),
+    ] = None
+    invalid: Annotated[
+        str | None,
+        typer.Option("--invalid", help="Rows without a valid SMILES: 'error' or 'skip' (error)."),
+    ] = None
     max_memory: Annotated[
         str | None,
         typer.Option(
@@ -103,6 +113,8 @@ class InputOptions:
             "label": self.label or None,
             "features": _names(self.features),
             "edge_features": _names(self.edge_features),
+            "smiles": self.smiles,
+            "invalid": self.invalid,
         }
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return replace(before or TableOptions(), **chosen)

@@ -66,7 +66,8 @@ def train(
             before = options_of_run(run)
         options = reading.table_options(for_input(before, source, reading.nodes))
         run.reading = options.to_dict()
-        estimator = _estimator(run, source, model, settings, resume=resume)
+        level = "node" if options.smiles is None else "graph"
+        estimator = _estimator(run, source, model, settings, resume=resume, default=level)
         estimator.set_params(progress=not quiet and not as_json)
         # Wrong settings fail here, before a large file is read.
         resolved = estimator._resolved()
@@ -91,6 +92,7 @@ def _estimator(
     settings: SettingsOptions,
     *,
     resume: bool,
+    default: str,
 ) -> Estimator:
     from graphlatent.data.datasets import find_dataset
 
@@ -107,7 +109,7 @@ def _estimator(
         from graphlatent.io.regular_files import exists
 
         known = None if exists(source) else find_dataset(source)
-        level = known.level if known else "node"
+        level = known.level if known else default
     cls = estimator_for(model.level or str(level), model.method or method)
     return make_estimator(cls, values, settings)
 

@@ -34,7 +34,11 @@ class TableOptions:
         features: columns of the node table, or node attributes, to use as features; None takes all
             but ids, graphs, labels and those in `drop`.
         edge_features: columns of the edge table, or edge attributes, to use as features of edges;
-            None or () for none.
+            None or () for none; of molecules, None for all.
+        smiles: column of a table of molecules, one a row, that holds their SMILES; None for tables
+            of edges. Then `id` and `label` are columns of that table.
+        invalid: rows that hold no valid SMILES are an 'error' or are left out, 'skip'; None means
+            'error'.
         drop: columns or attributes that are not features. Unlike those in `label` they need not be
             there.
     """
@@ -48,6 +52,8 @@ class TableOptions:
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
     edge_features: tuple[str, ...] | None = None
+    smiles: str | None = None
+    invalid: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("features", "drop", "edge_features"):
@@ -61,6 +67,12 @@ class TableOptions:
                 object.__setattr__(self, name, _names(value, name))
         if self.label is not None and not isinstance(self.label, str):
             object.__setattr__(self, "label", _names(self.label, "label") or None)
+        if self.invalid not in (None, "error", "skip"):
+            raise InputError(
+                f"The option 'invalid' must be 'error' or 'skip'. Got {shortened(self.invalid)}."
+            )
+        if self.invalid is not None and self.smiles is None:
+            raise InputError("The option 'invalid' has no effect without 'smiles'. Leave it out.")
         if self.source == self.target:
             raise InputError(
                 "The options 'source' and 'target' must name two columns. Got"
@@ -83,9 +95,8 @@ class TableOptions:
     @property
     def named_columns(self) -> list[str]:
         """The options that ask for particular columns, for sources that have none to refuse."""
-        named = [
-            name for name in ("weight", "label", "features") if getattr(self, name) is not None
-        ]
+        names = ("weight", "label", "features", "smiles")
+        named = [name for name in names if getattr(self, name) is not None]
         return named + (["edge_features"] if self.edge_features else [])
 
     def feature_names(self, columns: Iterable[str]) -> list[str]:

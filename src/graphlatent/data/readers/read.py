@@ -5,10 +5,10 @@ A tuple is one graph in parts, a list is several graphs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -19,9 +19,10 @@ from graphlatent.data.datasets import DATASETS, find_dataset, load_dataset
 from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.memory_limit import limited_memory
 from graphlatent.data.readers.arrays import is_adjacency, read_adjacency, read_arrays
-from graphlatent.data.readers.arrow import is_table
+from graphlatent.data.readers.arrow import is_table, table_suffix
 from graphlatent.data.readers.files import ACCEPTED as ACCEPTED_FILES
 from graphlatent.data.readers.files import read_path
+from graphlatent.data.readers.molecules import read_molecules
 from graphlatent.data.readers.networkx import is_networkx, read_networkx
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.pyg import is_pyg, read_data
@@ -72,6 +73,8 @@ def read_graphs(
     node_attributes: Sequence[str] | None = None,
     weight: str | None = None,
     edge_features: Sequence[str] | None = None,
+    smiles: str | None = None,
+    invalid: Literal["error", "skip"] | None = None,
     options: TableOptions | None = None,
     max_memory: int | str | None = None,
 ) -> GraphData:
@@ -95,6 +98,10 @@ def read_graphs(
         edge_features: columns of the edge table, or NetworkX, GraphML or PyG edge attributes (such
             as 'edge_attr'), to use as features of edges: numbers, or categories. They need
             encoder='gin'.
+        smiles: column with the SMILES of molecules, in a table with one a row; each becomes a
+            graph, whose label is in the column `label`.
+        invalid: whether rows without a valid SMILES are an 'error' or left out, 'skip'; None for
+            'error'.
         options: the same and the names of further columns, for tables whose columns are not called
             'source', 'target', 'id' and 'graph'.
         max_memory: how much memory the contents of a file may take, in bytes or as text such as
@@ -107,7 +114,13 @@ def read_graphs(
     """
     if isinstance(source, GraphData):
         return source
-    request = _Request(nodes, _merged(options, label, node_attributes, weight, edge_features))
+    given = {
+        "weight": weight,
+        "edge_features": edge_features,
+        "smiles": smiles,
+        "invalid": invalid,
+    }
+    request = _Request(nodes, _merged(options, label, node_attributes, given))
     with limited_memory(max_memory):
         if _is_dataset_name(source):
             request.refuse("a data set")
@@ -148,8 +161,7 @@ def _merged(
     options: TableOptions | None,
     label: str | Sequence[str] | None,
     node_attributes: Sequence[str] | None,
-    weight: str | None,
-    edge_features: Sequence[str] | None,
+    others: Mapping[str, Any],
 ) -> TableOptions:
     """The options, with those given as arguments of their own in their place."""
     if isinstance(node_attributes, str):
@@ -157,12 +169,7 @@ def _merged(
             f"node_attributes must be a list of names. Got the text {node_attributes!r}; write"
             f" [{node_attributes!r}]."
         )
-    given = {
-        "label": label,
-        "features": node_attributes,
-        "weight": weight,
-        "edge_features": edge_features,
-    }
+    given = {"label": label, "features": node_attributes, **others}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     return replace(options or TableOptions(), **chosen)
 
@@ -199,6 +206,8 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
     """The graphs in anything but a list; `inside` says that it is an item of one."""
     if isinstance(source, str | Path):
         return _read_place(source, request)
+    if request.options.smiles is not None:
+        return _read_molecules(source, request)
     if is_table(source):
         return read_tables(source, request.nodes, options=request.options)
     if is_networkx(source):
@@ -223,9 +232,23 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
     raise InputError(_unknown(source, name if inside else "The input"))
 
 
+def _read_molecules(source: Any, request: _Request) -> list[RawGraph]:
+    is_file = isinstance(source, str | Path) and table_suffix(Path(source)) is not None
+    if not is_file and not is_table(source):
+        raise InputError(
+            "The option 'smiles' names a column of a table of molecules (.csv, .tsv, .parquet, a"
+            " DataFrame or a pyarrow Table), and this input is none. Leave it out."
+        )
+    if request.nodes is not None:
+        raise InputError("A table of molecules has no node table. Leave 'nodes' out.")
+    return read_molecules(source, options=request.options)
+
+
 def _read_place(source: str | Path, request: _Request) -> list[RawGraph]:
     # Path("") is the folder of the process.
     if source != "" and exists(source):
+        if request.options.smiles is not None:
+            return _read_molecules(source, request)
         return read_path(source, nodes=request.nodes, options=request.options)
     if _is_dataset_name(source):
         request.refuse("a data set")
