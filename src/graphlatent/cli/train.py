@@ -203,9 +203,10 @@ def _interruptible() -> Iterator[threading.Event]:
 
 def _summary(about: dict[str, Any], settings: Settings) -> str:
     graphs = "1 graph" if about["graphs"] == 1 else f"{about['graphs']:,} graphs"
+    of_edges = f", edge features: {about['edge_features']}" if "edge_features" in about else ""
     return (
         f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} directed edges, features:"
-        f" {about['features']}; {settings.epochs} epochs"
+        f" {about['features']}{of_edges}; {settings.epochs} epochs"
     )
 
 

@@ -42,8 +42,9 @@ def describe_graph(graph: GraphData, *, coordinates: bool = False) -> dict[str, 
 
 
 def _describe_edge_features(graph: GraphData) -> dict[str, str]:
-    columns = graph.edge_columns
-    return {} if columns is None else {"edge_features": ", ".join(columns.columns)}
+    if graph.edge_columns is None:
+        return {}
+    return {"edge_features": _listed(list(graph.edge_columns.columns))}
 
 
 def describe_features(graph: GraphData, *, coordinates: bool = False) -> str:
@@ -61,14 +62,17 @@ def describe_features(graph: GraphData, *, coordinates: bool = False) -> str:
 def _describe_given(graph: GraphData) -> str:
     if graph.columns is not None:
         names = list(graph.columns)
-        listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-        return f"{len(names)} column(s): {listed}"
+        return f"{len(names)} column(s): {_listed(names)}"
     if graph.x is None:
         return "none (they will be computed from the edges)"
     num_rows, width = graph.x.shape
     if isinstance(graph.x, SparseMatrix):
         return f"{width} (sparse, {graph.x.nnz / max(num_rows * width, 1):.2%} filled)"
     return f"{width} (dense)"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
 
 
 def find_problems(graph: GraphData, *, features_named: bool) -> list[str]:

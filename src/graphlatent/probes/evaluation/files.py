@@ -91,7 +91,12 @@ def read_task(
             run, or a raw feature is the label.
     """
     stored = read_embeddings(embeddings)
-    table = read_labels(labels, label=label, id_column=id_column, rows=stored.keys)
+    options = options_of_run(RunFolder(embeddings))
+    # Molecules without a column of ids have the numbers of their rows.
+    numbered = None if options.smiles is None or len(stored.keys.columns) > 1 else options.id
+    table = read_labels(
+        labels, label=label, id_column=id_column, rows=stored.keys, numbered=numbered
+    )
     found = probe_labels(table.joined_to(stored.keys), where=table.where)
     refuse_features_of_run(RunFolder(embeddings), found.names)
     representations: dict[str, Any] = {EMBEDDINGS: stored.values[found.rows]}
