@@ -229,3 +229,26 @@ def test_tiny_graphs_have_embeddings():
         edges, nodes=pd.DataFrame({"id": [0, 1], "x": [1.0, 2.0]}), edge_features=["kind"]
     )
     assert fitted(NodeLaGraph, {}, loop).transform(loop).shape[0] == 2
+
+
+class WithEdgeFeatures(torch.nn.Module):
+    """A custom encoder that sums what its edges say."""
+
+    def __init__(self, edge_dim=4):
+        super().__init__()
+        self.of_nodes, self.of_edges = torch.nn.Linear(3, 5), torch.nn.Linear(edge_dim, 5)
+
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None):
+        messages = torch.relu(self.of_nodes(x)[edge_index[0]] + self.of_edges(edge_attr))
+        return x.new_zeros(len(x), 5).index_add(0, edge_index[1], messages)
+
+
+def test_a_custom_encoder_gets_them_in_training_embedding_and_after_loading(tmp_path):
+    torch.manual_seed(0)
+    values = {"encoder": WithEdgeFeatures(), "embedding": "encoder"}
+    estimator = fitted(NodeLaGraph, values, graph := data())
+    edges, _ = tables()
+    other = data(edges=edges.assign(kind="cash"))
+    assert not np.allclose(estimator.transform(graph), estimator.transform(other))
+    loaded = load_estimator(estimator.save(tmp_path / "m"), encoder=WithEdgeFeatures())
+    np.testing.assert_array_equal(loaded.transform(graph), estimator.transform(graph))

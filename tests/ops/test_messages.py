@@ -93,3 +93,20 @@ def test_memory_does_not_grow_with_the_number_of_edges():
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         message_sum(*case)
     assert Saved.sizes and max(Saved.sizes) == case[0].shape[0]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_gives_the_values_of_a_cpu_and_the_same_bits_again():
+    x, edges, weight, bias = random_case(200, 3000, dim=5, width=32)
+    parts = [p.detach().float().cuda().requires_grad_() for p in (x, weight, bias)]
+    index = torch.stack([edges.source, edges.target]).cuda()
+    moved = MessageEdges(index, edges.attr.float().cuda(), edges.weight.float().cuda(), 200)
+    found = [message_sum(parts[0], moved, *parts[1:]) for _ in range(2)]
+    expected = message_sum(x, edges, weight, bias)
+    torch.testing.assert_close(found[0].cpu(), expected.float(), rtol=1e-4, atol=1e-4)
+    theirs = torch.autograd.grad(expected.square().sum(), (x, weight, bias))
+    ours = [torch.autograd.grad(each.square().sum(), parts) for each in found]
+    for a, b, c in zip(*ours, theirs, strict=True):
+        assert torch.equal(a, b)
+        torch.testing.assert_close(a.cpu(), c.float(), rtol=1e-3, atol=1e-2)
