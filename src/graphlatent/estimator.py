@@ -46,7 +46,8 @@ from graphlatent.errors import (
 from graphlatent.io.atomic import refuse_existing
 from graphlatent.io.config_file import RunConfig
 from graphlatent.io.history import History
-from graphlatent.io.runfolder import RunFolder, versions
+from graphlatent.io.runfolder import RunFolder
+from graphlatent.io.versions import versions
 from graphlatent.methods.base import Method
 from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device

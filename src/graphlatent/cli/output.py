@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from graphlatent.cli.interrupts import INTERRUPTED, command_begins
 from graphlatent.cli.streams import is_of_a_stream
@@ -48,6 +50,10 @@ OUT_OF_MEMORY = (
 )
 
 
+# All but tabs and line ends.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
 def _out_of_memory(error: Exception) -> bool:
     """Whether an error says that memory ran out: Python's own, or torch's on a CPU or a GPU."""
     return (
@@ -57,6 +63,15 @@ def _out_of_memory(error: Exception) -> bool:
     )
 
 
+class SafeConsole(Console):
+    """A console on which text cannot move the cursor or set the title: control characters show."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The text without control characters; those of files would act on the terminal."""
+        shown = _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+        return super().render_str(shown, **options)
+
+
 @dataclass
 class Output:
     """What a command prints, on standard output and standard error."""
@@ -64,10 +79,12 @@ class Output:
     quiet: bool
     as_json: bool
     out: Console = field(
-        default_factory=lambda: Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+        default_factory=lambda: SafeConsole(
+            highlight=False, soft_wrap=True, markup=False, emoji=False
+        )
     )
     err: Console = field(
-        default_factory=lambda: Console(
+        default_factory=lambda: SafeConsole(
             stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False
         )
     )

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from torch import Tensor
 from graphlatent.data.edge_features import EdgeColumns
 from graphlatent.data.fingerprint import array_fingerprint
 from graphlatent.ops.sparse import SparseMatrix
+
+Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +154,7 @@ class GraphData:
     def has_equal_features(self) -> bool:
         """Whether there are features and all nodes have the same."""
         if self.columns:
-            return all(bool((column == column[0]).all()) for column in self.columns.values())
+            return all(map(_is_constant, self.columns.values()))
         if self.x is None:
             return False
         if isinstance(self.x, Tensor):
@@ -200,3 +202,11 @@ def single_node(*, width: int, coordinate_dim: int = 0, edge_dim: int = 0) -> Gr
         coordinates=torch.zeros(1, coordinate_dim) if coordinate_dim else None,
         edge_attr=torch.zeros(0, edge_dim) if edge_dim else None,
     )
+
+
+def _is_constant(column: Array) -> bool:
+    """Whether all values are equal; those that cannot be compared, such as pandas.NA, are not."""
+    try:
+        return bool((column == column[0]).all())
+    except (TypeError, ValueError):
+        return False

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphlatent import NodeLaGraph
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.read import read_graphs
 from graphlatent.errors import GraphLatentWarning, InputError
@@ -154,6 +155,21 @@ def test_networkx_mistakes():
         InputError, match=r"a NetworkX graph brings its own nodes. Leave 'nodes' out"
     ):
         read_graphs(graph, nodes=pd.DataFrame({"id": [0, 1]}))
+
+
+def test_networkx_names_that_no_file_can_hold():
+    with pytest.raises(InputError, match=r"'\\ud800' is the name of a node, but no valid Unicode"):
+        read_graphs(nx.Graph([("\ud800", "b")]))
+    assert read_graphs(nx.Graph([("\U0001f600", "?")])).node_ids.tolist() == ["\U0001f600", "?"]
+
+
+def test_networkx_missing_values_of_pandas():
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, {0: 1, 1: pd.NA, 2: 2}, "f")
+    read = read_graphs(graph)
+    assert not read.has_equal_features()
+    with pytest.raises(InputError, match="Column 'f' has 1 missing value"):
+        NodeLaGraph(epochs=1).fit(read)
 
 
 @settings(max_examples=25, deadline=None)

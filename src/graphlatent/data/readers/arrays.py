@@ -12,6 +12,7 @@ from torch import Tensor
 from graphlatent.data.arrays import as_array
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.memory_limit import require_memory
+from graphlatent.data.sparse_input import consistent_coo, consistent_csr
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import refusing_damage
 from graphlatent.ops.sparse import SparseMatrix
@@ -74,9 +75,7 @@ def nonzeros(matrix: Any, *, name: str) -> tuple[Array, Array, Array]:
             f"{name}: an adjacency must hold real numbers. Got values of type {matrix.dtype}."
         )
     with refusing_damage(f"{name}: the adjacency is inconsistent"):
-        csr = matrix.tocsr()
-        # Before duplicates are summed, which reads positions without checking them.
-        csr.check_format(full_check=True)
+        csr = consistent_csr(matrix)
         if not csr.has_canonical_format:
             csr = csr.copy()
             csr.sum_duplicates()
@@ -91,7 +90,7 @@ def _as_scipy(adjacency: Any, name: str) -> Any:
     if not isinstance(adjacency, Tensor):
         return adjacency
     with refusing_damage(f"{name}: the sparse tensor cannot be read"):
-        coo = adjacency.detach().cpu().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
+        coo: Any = consistent_coo(adjacency)
         values = coo.values()
         # NumPy has no bfloat16, and SciPy no float16.
         values = values.to(torch.float32) if values.is_floating_point() else values

@@ -263,3 +263,11 @@ def _check_ids(nodes: list[Any], name: str) -> None:
                 " itself. Name the nodes by integers or text, for example with"
                 " networkx.convert_node_labels_to_integers."
             )
+        # A surrogate by itself; no file can hold it.
+        if isinstance(node, str) and node.encode("utf-8", "replace") != node.encode(
+            "utf-8", "surrogatepass"
+        ):
+            raise InputError(
+                f"{name}: {shortened(node)} is the name of a node, but no valid Unicode. Rename the"
+                " node."
+            )
