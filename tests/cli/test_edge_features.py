@@ -33,7 +33,7 @@ def train(folder: Path, *more: object) -> tuple[int, str, str]:
 def test_a_run_keeps_which_columns_are_edge_features(payments):
     code, _, err = train(payments, "--edge-features", "kind, amount")
     assert code == 0, err
-    assert "not used: 'note'." in err.replace("\n", " ")
+    assert "edge columns not used: note." in err.replace("\n", " ")
     assert 'edge_features = ["kind", "amount"]' in (payments / "run" / "config.toml").read_text()
     estimator = load_estimator(payments / "run")
     assert [column.name for column in estimator.features_.edges] == ["kind", "amount"]

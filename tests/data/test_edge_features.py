@@ -83,6 +83,30 @@ def test_features_of_merged_edges_are_averaged():
     assert "Features of merged edges are averaged." in graph.notes
 
 
+def test_edges_after_a_time_are_left_out_with_their_features():
+    days = ["2024-01-01", "2024-03-01", "2024-02-01", "2024-02-02"]
+    graph = read_graphs(
+        payments(day=days), edge_features=NAMES, time="day", until="2024-02", symmetrize=False
+    )
+    specs = fit_edge_features(graph, standardize=False)
+    found = rows(encode_edge_features(specs, graph))
+    assert {pair: row[-1] for pair, row in found.items()} == {
+        ("a", "b"): 1.0,
+        ("c", "a"): 3.0,
+        ("a", "d"): 6.0,
+    }
+    assert specs[0].categories == ("card", "wire")
+
+
+def test_the_weight_of_merged_edges_goes_with_the_mean_of_their_features():
+    twice = pd.concat([payments(), payments(kind="wire")])
+    graph = read_graphs(twice, edge_features=["kind"], weight="amount", merge="sum")
+    found = rows(encode_edge_features(fit_edge_features(graph), graph))
+    ends = graph.node_ids[graph.edge_index.numpy()].T.tolist()
+    weight = dict(zip(map(tuple, ends), graph.edge_weight.tolist(), strict=True))
+    assert (found["c", "a"], weight["c", "a"]) == ([0.5, 0, 0.5], 6.0)
+
+
 def test_a_self_loop_has_one_row():
     graph = read_graphs(payments(target=["a", "c", "a", "d"]), edge_features=NAMES)
     assert len(graph.edge_columns.edge) == graph.num_edges == 7

@@ -12,7 +12,7 @@ import math
 import re
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NoReturn, TypeAlias
@@ -94,6 +94,18 @@ class Output:
         if not self.quiet:
             self.err.print(f"note: {text}", style="dim")
 
+    @contextmanager
+    def working(self, doing: str) -> Iterator[Callable[[str], None]]:
+        """A line on a terminal's standard error that says what is being worked on.
+
+        The context is a function that changes it; the line is gone at the end.
+        """
+        if self.quiet or not self.err.is_terminal:
+            yield lambda what: None
+            return
+        with self.err.status(doing) as status:
+            yield lambda what: status.update(f"{doing} {what}")
+
     def say(self, text: str = "") -> None:
         """A line of the result; silent with `--json`."""
         if not self.as_json:
@@ -103,7 +115,7 @@ class Output:
         """A table of the result; silent with `--json`."""
         if self.as_json:
             return
-        table = Table(title=title, title_justify="left")
+        table = Table(title=title or None, title_justify="left")
         # Names that are typed again, such as those of cells, are not broken into lines.
         are_names = all(" " not in row[0] for row in rows)
         for i, name in enumerate(columns):

@@ -56,6 +56,7 @@ def train(
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output, ExitStack() as stack:
         from graphlatent.data.describe import describe_graph
         from graphlatent.data.readers.options import options_of_run
+        from graphlatent.io.input_place import input_place
         from graphlatent.io.runfolder import RunFolder
         from graphlatent.training.encoding import uses_coordinates
 
@@ -80,6 +81,7 @@ def train(
         _fit(estimator, graph, run, save_every=save_every)
         seconds = time.monotonic() - began
         estimator.embed(graph).save(run.embeddings_path, overwrite=True)
+        about |= input_place(source, reading.nodes)
         result = _result(estimator, about=about, seconds=seconds, run=run)
         write_json(run.results_path, result)
         _report(output, result)
@@ -203,9 +205,10 @@ def _interruptible() -> Iterator[threading.Event]:
 
 def _summary(about: dict[str, Any], settings: Settings) -> str:
     graphs = "1 graph" if about["graphs"] == 1 else f"{about['graphs']:,} graphs"
+    kind = "undirected" if about["undirected"] else "directed"
     of_edges = f", edge features: {about['edge_features']}" if "edge_features" in about else ""
     return (
-        f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} directed edges, features:"
+        f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} {kind} edges, features:"
         f" {about['features']}{of_edges}; {settings.epochs} epochs"
     )
 

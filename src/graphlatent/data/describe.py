@@ -28,7 +28,7 @@ def describe_graph(graph: GraphData, *, coordinates: bool = False) -> dict[str, 
     return {
         "graphs": graph.num_graphs,
         "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
+        "edges": count_edges(graph),
         "undirected": graph.undirected,
         "weighted": graph.edge_weight is not None,
         **_describe_edge_features(graph),
@@ -45,6 +45,14 @@ def _describe_edge_features(graph: GraphData) -> dict[str, str]:
     if graph.edge_columns is None:
         return {}
     return {"edge_features": _listed(list(graph.edge_columns.columns))}
+
+
+def count_edges(graph: GraphData) -> int:
+    """How many edges there are: an undirected edge is one, in whichever directions it is stored."""
+    if not graph.undirected:
+        return graph.num_edges
+    num_self_loops = int((graph.edge_index[0] == graph.edge_index[1]).sum())
+    return (graph.num_edges + num_self_loops) // 2
 
 
 def describe_features(graph: GraphData, *, coordinates: bool = False) -> str:

@@ -145,7 +145,7 @@ def test_ids_and_labels_of_rows():
 
 
 def test_columns_that_are_not_used_are_named():
-    with pytest.warns(GraphLatentWarning, match=r"columns that are not used: 'weight', 'source'\."):
+    with pytest.warns(GraphLatentWarning, match=r"columns not used: 'weight', 'source'\."):
         read_graphs(table(weight=1.0, source="x"), smiles="smiles")
 
 
@@ -191,6 +191,8 @@ def test_rdkit_says_nothing_on_standard_error(capfd):
         (table(), {"invalid": "drop"}, "'invalid' must be 'error' or 'skip'. Got 'drop'"),
         (table(), {"smiles": None, "invalid": "skip"}, "'invalid' has no effect without 'smiles'"),
         (table(), {"weight": "w"}, "'weight' has no meaning with 'smiles'"),
+        (table(), {"merge": "sum"}, "'merge' has no meaning with 'smiles'"),
+        (table(), {"bipartite": True}, "'bipartite' has no meaning with 'smiles'"),
         (table(), {"nodes": table()}, "A table of molecules has no node table"),
         ((np.array([[0], [1]]), np.eye(2)), {}, "names a column of a table of molecules"),
     ],

@@ -83,7 +83,9 @@ def molecule_ids(table: LoadedTable, options: TableOptions) -> IdColumn:
 
 
 def _refuse_columns_of_edges(options: TableOptions) -> None:
-    wrong = [name for name in ("weight", "features") if getattr(options, name) is not None]
+    names = ("weight", "features", "merge", "time", "until")
+    wrong = [name for name in names if getattr(options, name) is not None]
+    wrong += ["bipartite"] if options.bipartite else []
     if wrong:
         raise InputError(
             f"The option '{wrong[0]}' has no meaning with 'smiles': the features of atoms and bonds"
@@ -117,7 +119,7 @@ def _bond_columns(molecules: Molecules, options: TableOptions) -> dict[str, Arra
 def _unused_columns(table: LoadedTable, options: TableOptions) -> dict[str, str]:
     used = (options.smiles, options.id, *options.labels, *options.drop)
     others = ", ".join(repr(name) for name in table.columns if name not in used)
-    return {"columns": f"{table.name}: columns that are not used: {others}."} if others else {}
+    return {"columns": f"{table.name}: columns not used: {others}."} if others else {}
 
 
 def _checked_invalid(
