@@ -161,3 +161,19 @@ def test_a_run_without_header_embeds_tables_with_one(people):
     assert "looks like a header: 'a', 'b'" in fails(*embed)
     code, out, err = run(*embed, "--header", "--source", "a", "--target", "b")
     assert code == 0 and out.startswith("3 embeddings"), err
+
+
+def test_missing_and_dated_features_of_edges(people):
+    edges = pd.DataFrame({"source": [0, 1, 2], "target": [1, 2, 0], "amount": [1.0, None, 3.0]})
+    edges["day"] = ["2024-01-01", "2024-01-03", "2024-01-02"]
+    edges.to_csv(people / "e.csv", index=False)
+    train = ["train", people / "e.csv", "--edge-features", "amount,day", "--set", "encoder=gin"]
+    train += ["--out", people / "run", *FAST]
+    assert "missing value(s), the first in row 2 (line 3 with the header)" in fails(*train)
+    code, _, err = run(*train, "--impute", "mean")
+    assert code == 0, err
+    columns = json.loads((people / "run" / "features.json").read_text())["edges"]
+    assert [(column["kind"], column.get("fill")) for column in columns] == [
+        ("numeric", 2.0),
+        ("date", 19724.0),
+    ]

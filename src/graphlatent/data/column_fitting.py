@@ -184,7 +184,7 @@ def fit_column(
     found = column_values(name, values)
     if options.impute is not None and name not in (*options.text, *options.hash):
         found = without_signs(found)
-    if found.missing.all():
+    if len(values) and found.missing.all():
         raise InputError(
             f"Column '{name}' holds no value at all. Leave it out (drop, --drop on the command"
             " line)."

@@ -15,7 +15,7 @@ import pandas as pd
 
 from graphlatent.data.column_spec import ColumnKind
 from graphlatent.data.mixed_columns import MISSING_SIGNS, are_numerals
-from graphlatent.data.places import place_of
+from graphlatent.data.places import EdgePlaces, place_of
 from graphlatent.data.times import DATES, TIMES, days, days_of_objects, days_of_text
 from graphlatent.errors import InputError
 
@@ -116,10 +116,11 @@ def missing_values(
 ) -> InputError:
     """The error about missing values of a column; `fitted`: by a model that does not fill them."""
     fill = "have them filled (impute='mean', --impute mean on the command line)"
+    rows = "edges" if isinstance(node_ids, EdgePlaces) else "nodes"
     way_out = (
-        f"Fill them or drop those nodes; a model that is to fill them must be fitted to {fill}."
+        f"Fill them or drop those {rows}; a model that is to fill them must be fitted to {fill}."
         if fitted
-        else f"Fill them, drop those nodes, {fill}, or leave the column out (drop, --drop)."
+        else f"Fill them, drop those {rows}, {fill}, or leave the column out (drop, --drop)."
     )
     return InputError(
         f"Column '{name}' has {int(missing.sum())} missing value(s), the first"

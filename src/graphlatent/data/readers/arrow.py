@@ -192,9 +192,9 @@ def load_table(
 def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, Any]:
     """The column as a NumPy array of numbers, booleans, dates, times or objects.
 
-    Objects are text, with None where a value is missing. In a feature column (option 'features')
-    they may be of any type: `fit_column` says which ones it cannot use. Others must not be, nor
-    dates or times.
+    Objects are text, with None where a value is missing. In a column of features
+    (of nodes or edges) they may be of any type: `fit_column` says which ones it cannot use. Others
+    must not be, nor dates or times.
 
     Categorical columns become text, whatever their categories are: NumPy's own where none is
     missing or long, so that it is known that text was meant.
@@ -217,7 +217,7 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
         pa.types.is_null,
     )
     if not any(is_kind(kind) for is_kind in usable):
-        if option == "features":
+        if option in ("features", "edge_features"):
             return _times(column) if pa.types.is_temporal(kind) else _objects(column)
         raise InputError(
             f"{table.name}: column '{name}' has the type {kind}, which cannot be used. Turn it into"

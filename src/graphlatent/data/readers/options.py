@@ -19,7 +19,7 @@ from graphlatent.io.runfolder import RunFolder
 
 Array: TypeAlias = np.ndarray[Any, Any]
 # Options that are lists of columns.
-_LISTS = ("features", "drop", "text", "hash")
+_LISTS = ("features", "drop", "text", "hash", "edge_features")
 # Names of delimiters that are hard to type.
 _DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 # Which columns mean what in tables without a header, where nothing else is said.
@@ -27,7 +27,7 @@ _NUMBERED = {"source": "0", "target": "1", "id": "0"}
 # Names of columns that are rarely features.
 _LIKE_LABELS = ("label", "labels", "class", "target", "y")
 # Options that name columns or attributes that only some sources have.
-_NAMING = ("weight", "label", "features", "time")
+_NAMING = ("weight", "label", "features", "time", "smiles")
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,12 @@ class TableOptions:
             never a feature.
         features: columns of the node table, or node attributes, to use as features; None takes all
             but ids, graphs, labels and those in `drop`.
+        edge_features: columns of the edge table, or edge attributes, to use as features of edges;
+            None or () for none; of molecules, None for all.
+        smiles: column of a table of molecules, one a row, that holds their SMILES; None for tables
+            of edges. Then `id` and `label` are columns of that table.
+        invalid: rows that hold no valid SMILES are an 'error' or are left out, 'skip'; None means
+            'error'.
         drop: columns or attributes that are not features. Unlike those in `label` they need not be
             there.
         text: feature columns that are text whatever they hold, such as codes written as numbers.
@@ -84,6 +90,9 @@ class TableOptions:
     delimiter: str | None = None
     encoding: str | None = None
     no_header: bool = False
+    edge_features: tuple[str, ...] | None = None
+    smiles: str | None = None
+    invalid: str | None = None
     merge: Merge | None = None
     bipartite: bool = False
     time: str | None = None
@@ -125,6 +134,12 @@ class TableOptions:
                 object.__setattr__(self, name, _names(value, name))
         if self.label is not None and not isinstance(self.label, str):
             object.__setattr__(self, "label", _names(self.label, "label") or None)
+        if self.invalid not in (None, "error", "skip"):
+            raise InputError(
+                f"The option 'invalid' must be 'error' or 'skip'. Got {shortened(self.invalid)}."
+            )
+        if self.invalid is not None and self.smiles is None:
+            raise InputError("The option 'invalid' has no effect without 'smiles'. Leave it out.")
         if self.source == self.target:
             raise InputError(
                 "The options 'source' and 'target' must name two columns. Got"
@@ -173,7 +188,8 @@ class TableOptions:
     def named_columns(self) -> list[str]:
         """The options that ask for particular columns, for sources that have none to refuse."""
         named = [name for name in _NAMING if getattr(self, name) is not None]
-        return named + [name for name in ("drop", "text", "hash", "impute") if getattr(self, name)]
+        lists = ("drop", "text", "hash", "impute", "edge_features")
+        return named + [name for name in lists if getattr(self, name)]
 
     def feature_names(self, columns: Iterable[str]) -> list[str]:
         """The features among the columns that are there, or `features` where that was given."""
@@ -224,7 +240,7 @@ class TableOptions:
         if wrong or missing:
             raise InputError(
                 f"In [reading], {', '.join(map(repr, wrong or missing))} must be the name of a"
-                " column, or for 'label', 'features' and 'drop' a list of names."
+                " column, or for 'label', 'features', 'drop' and 'edge_features' a list of names."
             )
         empty = {"drop": (), "text": (), "hash": (), "no_header": False, "bipartite": False}
         return cls(**{**dict.fromkeys(known), **empty, **values})
@@ -269,7 +285,7 @@ def unused_edge_columns(
         return {}
     text = (
         f"{where}: edge {kind} not used: {listed(names)}. One of numbers can be the weight:"
-        f" {way_out}."
+        f" {way_out}. As features of edges: edge_features=[NAME] (--edge-features NAME)."
     )
     return {f"edge {kind} {', '.join(names)}": text}
 

@@ -87,8 +87,16 @@ def read_task(
     """
     stored = read_embeddings(embeddings)
     run = RunFolder(embeddings)
+    options = options_of_run(run)
+    # Molecules without a column of ids have the numbers of their rows.
+    numbered = None if options.smiles is None or len(stored.keys.columns) > 1 else options.id
     table = read_labels(
-        labels, label=label, id_column=id_column, rows=stored.keys, options=options_of_run(run)
+        labels,
+        label=label,
+        id_column=id_column,
+        rows=stored.keys,
+        options=options,
+        numbered=numbered,
     )
     columns = table.joined_to(stored.keys)
     found = probe_labels(columns, where=table.where, task=task, positive=positive)
