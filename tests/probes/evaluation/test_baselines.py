@@ -101,7 +101,8 @@ def test_columns_of_the_graph_that_are_called_otherwise(tables):
         *(*options, "--source", "a", "--target", "b", "--splits", 2),
     )
     assert "propagated features" in told["results"]
-    assert "labels" in told and told["notes"][0].startswith("no untrained encoder")
+    assert told["notes"][0] == "raw features: 2 column(s): size, load"
+    assert told["notes"][1].startswith("no untrained encoder")
 
 
 def test_standard_input_is_not_read_again(tmp_path):

@@ -24,6 +24,7 @@ from graphlatent.probes.results import Summary
 
 # The simplest first.
 _ALTERNATIVES = (RAW_FEATURES, PROPAGATED_FEATURES, UNTRAINED)
+_PLURAL = (RAW_FEATURES, PROPAGATED_FEATURES, APPENDED)
 # Embeddings that are better by less than this, in shares of the score, are called as good.
 _MARGIN = 0.01
 
@@ -53,14 +54,16 @@ def advice(comparison: ProbeComparison, *, metric: str | None = None) -> str | N
         )
     words = _Words(metric, summaries, gains)
     constant = next((name for name in CONSTANTS if name in gains), None)
+    better = {name: gain for name, gain in gains.items() if gain.high < 0 and name != constant}
+    best = min(better, key=lambda name: better[name].mean, default=None)
     if constant is not None and gains[constant].low <= 0:
+        rest = "" if best is None else f"; {words.reached(best)}"
         return (
             "It is not shown that the embeddings know anything of this label:"
-            f" {words.against(constant)}."
+            f" {words.against(constant)}{rest}."
         )
-    better = {name: gain for name, gain in gains.items() if gain.high < 0}
-    if better:
-        return _of_better(min(better, key=lambda name: better[name].mean), words)
+    if best is not None:
+        return _of_better(best, words)
     alike = [name for name in _ALTERNATIVES if name in gains and gains[name].low <= 0]
     if alike:
         return _of_alike(alike[0], words)
@@ -129,11 +132,16 @@ class _Words:
 
     def called(self, name: str | None) -> str:
         """A baseline with its article."""
-        return str(name) if name in (RAW_FEATURES, PROPAGATED_FEATURES) else f"the {name}"
+        return str(name) if name in _PLURAL else f"the {name}"
 
     def are(self, name: str) -> str:
         """The verb that goes with a baseline."""
-        return "are" if name in (RAW_FEATURES, PROPAGATED_FEATURES) else "is"
+        return "are" if name in _PLURAL else "is"
+
+    def reached(self, name: str) -> str:
+        """The score of another one alone."""
+        verb = "reach" if name in _PLURAL else "reaches"
+        return f"{self.called(name)} {verb} {self._score(name)}"
 
     def against(self, name: str | None) -> str:
         """The embeddings' score beside another one, and their difference."""
