@@ -57,10 +57,10 @@ def advice(comparison: ProbeComparison, *, metric: str | None = None) -> str | N
     better = {name: gain for name, gain in gains.items() if gain.high < 0 and name != constant}
     best = min(better, key=lambda name: better[name].mean, default=None)
     if constant is not None and gains[constant].low <= 0:
-        rest = "" if best is None else f"; {words.reached(best)}"
+        more = "" if best is None else f"; {words.reached(best)}"
         return (
             "It is not shown that the embeddings know anything of this label:"
-            f" {words.against(constant)}{rest}."
+            f" {words.against(constant)}{more}."
         )
     if best is not None:
         return _of_better(best, words)
