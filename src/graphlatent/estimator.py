@@ -27,8 +27,9 @@ from torch import Tensor, nn
 from graphlatent.config import Level, Settings, from_mapping, resolve, to_mapping
 from graphlatent.data.batches import Batch, full_batch
 from graphlatent.data.features import FeatureSpec, encode_features
-from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.read import read_graphs, refuse_features_as_y
+from graphlatent.data.graph import GraphData, single_node
+from graphlatent.data.readers.read import read_graphs
+from graphlatent.data.readers.second_argument import graph_with_features, refuse_features_as_y
 from graphlatent.embedding import (
     Embeddings,
     check_finite_rows,
@@ -92,7 +93,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
     def fit(
         self: Self,
         X: Any,
-        y: object = None,
+        y: Any = None,
         *,
         run: RunFolder | str | Path | None = None,
         hooks: Hooks | None = None,
@@ -101,8 +102,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
 
         Args:
             X: one graph or several, in any form that `graphlatent.read_graphs` takes.
-            y: ignored; present for scikit-learn pipelines. Features are part of `X`, as in
-                `fit((adjacency, x))`.
+            y: `fit(adjacency, x)` is `fit((adjacency, x))`, also of an edge and a node table;
+                labels are ignored, what may be either is refused.
             run: a run folder, or its path, for checkpoints and the trained model. An unfinished
                 run of the same settings and input in it is resumed, the model of a complete one
                 is used as it is.
@@ -111,7 +112,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         Returns:
             The fitted estimator itself.
         """
-        refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit")
+        X = graph_with_features(X, y, owner=f"{type(self).__name__}.fit")
         run = run if run is None or isinstance(run, RunFolder) else RunFolder(run)
         check_hooks(hooks, owner=f"{type(self).__name__}.fit")
         graph, settings = self._read_to_fit(X)
@@ -155,11 +156,11 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             fitted._set_fitted(copy.deepcopy(training.model), training, everything, spec)
             yield epoch, fitted
 
-    def fit_transform(self, X: Any, y: object = None) -> Array:
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Fit on graphs and return their embeddings, float32 [M, D]."""
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit_transform")
         graph = self._read(X, self._resolved())
-        return self.fit(graph, y).transform(graph)
+        return self.fit(graph).transform(graph)
 
     def transform(self, X: Any) -> Array:
         """The embeddings of graphs with the same features as the fitted ones, float32 [M, D]."""
@@ -222,7 +223,10 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         spec = stored_encoding(run)
         method = cls.method(settings, level=cls.level)
         model = method.build_with_head(
-            spec.width, generator=seeded(0, 0), coordinate_dim=spec.embedding_coordinates
+            spec.width,
+            generator=seeded(0, 0),
+            coordinate_dim=spec.embedding_coordinates,
+            edge_dim=spec.edge_dim,
         )
         try:
             model.load_state_dict(weights)
@@ -336,12 +340,9 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
 
     def _width(self) -> int:
         """The width of the embeddings, found by embedding a graph of one node."""
-        edges, ptr = torch.zeros(2, 0, dtype=torch.int64), torch.tensor([0, 1])
-        x = torch.zeros(1, self.features_.width, dtype=torch.float32)
-        dim = self.features_.embedding_coordinates
-        coordinates = torch.zeros(1, dim) if dim else None
-        graph = GraphData(edges, 1, ptr, x=x, coordinates=coordinates)
-        return int(self._embed(self._batch(graph)).shape[1])
+        spec = self.features_
+        dims = {"coordinate_dim": spec.embedding_coordinates, "edge_dim": spec.edge_dim}
+        return int(self._embed(self._batch(single_node(width=spec.width, **dims))).shape[1])
 
     def _batch(self, graph: GraphData) -> Batch:
         """Graphs with encoded features as one batch, on the model's device."""

@@ -51,6 +51,13 @@ class InputOptions:
         str | None,
         typer.Option("--weight", help="Edge table: column of weights ('weight', if there)."),
     ] = None
+    merge: Annotated[
+        str | None,
+        typer.Option(
+            "--merge",
+            help="Weight of repeated edges: sum, mean, count (how often they occur) or max (max).",
+        ),
+    ] = None
     id_column: Annotated[
         str | None, typer.Option("--id", help="Node table: column of ids ('id').")
     ] = None
@@ -59,6 +66,29 @@ class InputOptions:
         typer.Option(
             "--graph-column",
             help="Both tables: column that says which graph a row is of ('graph', if there).",
+        ),
+    ] = None
+    bipartite: Annotated[
+        bool,
+        typer.Option(
+            "--bipartite",
+            help=(
+                "Source and target are of two kinds (users, items): equal ids are different nodes,"
+                " named COLUMN:ID, such as user:7."
+            ),
+        ),
+    ] = False
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="Edge table: column of times, for --until.")
+    ] = None
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until",
+            help=(
+                "Use the edges up to this date or number, inclusive (2024-06-30: to the end of that"
+                " day)."
+            ),
         ),
     ] = None
     label: Annotated[
@@ -75,6 +105,23 @@ class InputOptions:
             help="Node table: feature columns, separated by commas (all but ids and labels).",
         ),
     ] = None
+    edge_features: Annotated[
+        str | None,
+        typer.Option(
+            "--edge-features",
+            help="Edge table: columns to use as features of edges, separated by commas (none).",
+        ),
+    ] = None
+    smiles: Annotated[
+        str | None,
+        typer.Option(
+            "--smiles", help="Table of molecules, one a row: column of their SMILES (needs rdkit)."
+        ),
+    ] = None
+    invalid: Annotated[
+        str | None,
+        typer.Option("--invalid", help="Rows without a valid SMILES: 'error' or 'skip' (error)."),
+    ] = None
     max_memory: Annotated[
         str | None,
         typer.Option(
@@ -87,7 +134,6 @@ class InputOptions:
         """Which columns mean what; what was not given is as in `before`, or else the default."""
         from graphlatent.data.readers.options import TableOptions
 
-        names = None if self.features is None else self.features.split(",")
         given = {
             "source": self.source_column,
             "target": self.target_column,
@@ -95,7 +141,14 @@ class InputOptions:
             "id": self.id_column,
             "graph": self.graph_column,
             "label": self.label or None,
-            "features": names and tuple(name.strip() for name in names if name.strip()),
+            "features": _names(self.features),
+            "edge_features": _names(self.edge_features),
+            "smiles": self.smiles,
+            "invalid": self.invalid,
+            "merge": self.merge,
+            "bipartite": self.bipartite or None,
+            "time": self.time_column,
+            "until": self.until,
         }
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return replace(before or TableOptions(), **chosen)
@@ -111,6 +164,13 @@ class InputOptions:
             options=options,
             max_memory=self.max_memory,
         )
+
+
+def _names(listed: str | None) -> tuple[str, ...] | None:
+    """The names in a list that is separated by commas."""
+    if listed is None:
+        return None
+    return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,8 @@ def train(
             before = options_of_run(run)
         options = reading.table_options(for_input(before, source, reading.nodes))
         run.reading = options.to_dict()
-        estimator = _estimator(run, source, model, settings, resume=resume)
+        level = "node" if options.smiles is None else "graph"
+        estimator = _estimator(run, source, model, settings, resume=resume, default=level)
         estimator.set_params(progress=not quiet and not as_json)
         # Wrong settings fail here, before a large file is read.
         resolved = estimator._resolved()
@@ -93,6 +94,7 @@ def _estimator(
     settings: SettingsOptions,
     *,
     resume: bool,
+    default: str,
 ) -> Estimator:
     from graphlatent.data.datasets import find_dataset
 
@@ -109,7 +111,7 @@ def _estimator(
         from graphlatent.io.regular_files import exists
 
         known = None if exists(source) else find_dataset(source)
-        level = known.level if known else "node"
+        level = known.level if known else default
     cls = estimator_for(model.level or str(level), model.method or method)
     return make_estimator(cls, values, settings)
 
@@ -203,9 +205,11 @@ def _interruptible() -> Iterator[threading.Event]:
 
 def _summary(about: dict[str, Any], settings: Settings) -> str:
     graphs = "1 graph" if about["graphs"] == 1 else f"{about['graphs']:,} graphs"
+    kind = "undirected" if about["undirected"] else "directed"
+    of_edges = f", edge features: {about['edge_features']}" if "edge_features" in about else ""
     return (
-        f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} directed edges, features:"
-        f" {about['features']}; {settings.epochs} epochs"
+        f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} {kind} edges, features:"
+        f" {about['features']}{of_edges}; {settings.epochs} epochs"
     )
 
 
