@@ -137,3 +137,15 @@ def test_of_an_error_the_lower_is_the_better():
     )
     assert told.startswith("Raw features appended would help: MAE 0.605 instead of 0.805 (diffe")
     assert "difference -0.200, 95 % interval -0.218 to -0.182" in told
+
+
+def test_of_baselines_that_cannot_be_told_apart_the_nearest_is_named():
+    told = advice(
+        compared(
+            embeddings=CLOSE,
+            raw_features=shifted(-0.04, noise=0.05),
+            untrained_encoder=shifted(0.01, noise=0.05),
+            majority_class=shifted(-0.5),
+        )
+    )
+    assert told.startswith("The untrained encoder cannot be told apart from the embeddings on th")

@@ -65,8 +65,15 @@ def advice(comparison: ProbeComparison, *, metric: str | None = None) -> str | N
     if best is not None:
         return _of_better(best, words)
     alike = [name for name in _ALTERNATIVES if name in gains and gains[name].low <= 0]
+    as_good = [name for name in alike if gains[name].high < _MARGIN * words.scale]
+    if as_good:
+        return _of_as_good(as_good[0], words)
     if alike:
-        return _of_alike(alike[0], words)
+        nearest = min(alike, key=lambda name: gains[name].mean)
+        return (
+            f"{_capital(words.called(nearest))} cannot be told apart from the embeddings on these"
+            f" splits: {words.against(nearest)}."
+        )
     rest = [name for name in _ALTERNATIVES if name in gains]
     if not rest:
         return (
@@ -85,15 +92,10 @@ def _of_better(name: str, words: _Words) -> str:
     return f"{_capital(words.called(name))} {words.are(name)} better here: {words.in_favour(name)}."
 
 
-def _of_alike(name: str, words: _Words) -> str:
+def _of_as_good(name: str, words: _Words) -> str:
+    gained = ", so training has gained nothing that shows" if name == UNTRAINED else ""
     subject = _capital(words.called(name))
-    if words.gains[name].high < _MARGIN * words.scale:
-        gained = ", so training has gained nothing that shows" if name == UNTRAINED else ""
-        return f"{subject} {words.are(name)} as good here{gained}: {words.against(name)}."
-    return (
-        f"{subject} cannot be told apart from the embeddings on these splits:"
-        f" {words.against(name)}."
-    )
+    return f"{subject} {words.are(name)} as good here{gained}: {words.against(name)}."
 
 
 @dataclass(frozen=True)
