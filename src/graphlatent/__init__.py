@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from graphlatent.methods.dgi import NodeDGI
     from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
     from graphlatent.methods.registry import load_estimator
+    from graphlatent.saved import read_embeddings
 
 __all__ = [
     "Embeddings",
@@ -41,6 +42,7 @@ __all__ = [
     "__version__",
     "load_dataset",
     "load_estimator",
+    "read_embeddings",
     "read_graphs",
 ]
 
@@ -58,6 +60,7 @@ _HOMES = {
     "TableOptions": "data.readers.options",
     "load_dataset": "data.datasets",
     "load_estimator": "methods.registry",
+    "read_embeddings": "saved",
     "read_graphs": "data.readers.read",
 }
 _MODULES = [
@@ -67,6 +70,7 @@ _MODULES = [
     "embedding",
     "errors",
     "estimator",
+    "explore",
     "io",
     "methods",
     "nn",
@@ -74,6 +78,7 @@ _MODULES = [
     "probes",
     "report",
     "representations",
+    "saved",
     "setting_types",
     "training",
     "weisfeiler_lehman",

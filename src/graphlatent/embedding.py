@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +53,69 @@ class Embeddings:
         """
         columns = {}
         if self.graphs is not None:
-            columns["graph"] = pa.array(_storable(self.graphs).tolist())
-        columns[self.id_name] = pa.array(_storable(self.ids).tolist())
+            columns["graph"] = pa.array(storable_ids(self.graphs).tolist())
+        columns[self.id_name] = pa.array(storable_ids(self.ids).tolist())
         columns |= {name: pa.array(self.values[:, i]) for i, name in enumerate(self.names)}
         return pa.table(columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """A `pandas.DataFrame` indexed by id, or by (graph, id) for nodes of several graphs."""
+        return pd.DataFrame(self.values, columns=self.names, index=self._index())
+
+    def _index(self) -> pd.Index[Any]:
         index: pd.Index[Any] = pd.Index(self.ids, name=self.id_name, tupleize_cols=False)
-        if self.graphs is not None:
-            index = pd.MultiIndex.from_arrays([self.graphs, index], names=["graph", self.id_name])
-        return pd.DataFrame(self.values, columns=self.names, index=index)
+        if self.graphs is None:
+            return index
+        return pd.MultiIndex.from_arrays([self.graphs, index], names=["graph", self.id_name])
+
+    def most_similar(self, ids: Any, k: int = 10) -> pd.DataFrame:
+        """The most similar other rows of some ids, by the cosine of their angle.
+
+        All rows are compared. Equal similarities are in the order of the rows.
+
+        Args:
+            ids: one id or a list of them; (graph, id) for nodes of several graphs.
+            k: how many neighbours of each; all others where there are fewer.
+
+        Returns:
+            One row per id and neighbour, the most similar first: the id, rank (from 1), the
+            neighbour's id and the similarity, from -1 to 1.
+
+        Raises:
+            InputError: where an id has no embedding.
+        """
+        from graphlatent.explore.neighbours import most_similar
+
+        return most_similar(self, ids, k)
+
+    def cluster(self, k: int, *, seed: int = 0, restarts: int = 3) -> pd.Series[Any]:
+        """The cluster of every row, by k-means on the rows as they are.
+
+        Args:
+            k: number of clusters.
+            seed: of the random starts.
+            restarts: number of starts, of which the best is kept.
+
+        Returns:
+            Numbers of clusters from 0, the largest first, indexed as `to_pandas()` is.
+
+        Raises:
+            InputError: where there are fewer rows than clusters.
+        """
+        from graphlatent.explore.clusters import cluster_by_size
+
+        clusters = cluster_by_size(self.values, k, restarts=restarts, seed=seed)
+        return pd.Series(clusters, index=self._index(), name="cluster")
+
+    def reduced(self, dim: int) -> Embeddings:
+        """The first `dim` principal components of the rows, for smaller files and faster search.
+
+        Raises:
+            ConfigError: where `dim` is not between 1 and the width.
+        """
+        from graphlatent.explore.reduction import principal_components
+
+        return replace(self, values=principal_components(self.values, dim))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write a `.parquet`, `.npz` (arrays 'ids' and 'embeddings') or `.csv` file, atomically.
@@ -87,9 +139,9 @@ class Embeddings:
         write_parquet(self.to_arrow(), path)
 
     def _write_npz(self, path: Path) -> None:
-        arrays = {"ids": _fixed_width(_storable(self.ids)), "embeddings": self.values}
+        arrays = {"ids": _fixed_width(storable_ids(self.ids)), "embeddings": self.values}
         if self.graphs is not None:
-            arrays["graphs"] = _fixed_width(_storable(self.graphs))
+            arrays["graphs"] = _fixed_width(storable_ids(self.graphs))
         with path.open("wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
@@ -97,7 +149,7 @@ class Embeddings:
         pyarrow.csv.write_csv(self.to_arrow(), path)
 
 
-def _storable(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def storable_ids(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Ids as int64, or text as objects; others, such as tuples or mixed types, by their `repr`.
 
     Raises `OutputError` where different ids have the same `repr`.

@@ -57,6 +57,7 @@ def train(
         from graphlatent.data.describe import describe_graph
         from graphlatent.data.readers.options import options_of_run
         from graphlatent.io.runfolder import RunFolder
+        from graphlatent.saved import input_paths
         from graphlatent.training.encoding import uses_coordinates
 
         run = RunFolder(out, replace=overwrite)
@@ -72,6 +73,7 @@ def train(
         resolved = estimator._resolved()
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved, run=run))
+        about |= input_paths(source, reading.nodes)
         output.note(_summary(about, estimator._resolved(graph)))
         if run.complete and resume:
             output.note(f"the run in {out} is trained; what it lacks is written")
