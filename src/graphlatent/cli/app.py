@@ -14,6 +14,7 @@ from graphlatent.cli.demo import demo
 from graphlatent.cli.embed import embed
 from graphlatent.cli.info import info, list_data, settings
 from graphlatent.cli.links import links
+from graphlatent.cli.map import draw_map
 from graphlatent.cli.neighbors import neighbors
 from graphlatent.cli.options import with_option_groups
 from graphlatent.cli.probe import probe
@@ -45,6 +46,7 @@ _COMMANDS: tuple[Any, ...] = (
     *(demo, train, embed, probe, links, info, settings),
     *(neighbors, cluster),
 )
+app.command("map")(with_option_groups(draw_map))
 for command in _COMMANDS:
     app.command()(with_option_groups(command))
 

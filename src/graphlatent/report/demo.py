@@ -29,7 +29,8 @@ from graphlatent.io.runfolder import RunFolder
 from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.results import ProbeResult
-from graphlatent.report.plots import plot_history, plot_map
+from graphlatent.report.maps import plot_map
+from graphlatent.report.plots import plot_history
 from graphlatent.representations import REPRESENTATIONS
 from graphlatent.training.progress import training_bar
 
@@ -158,7 +159,7 @@ def _distances(estimator: NodeLaGraph, made: LatentGraph) -> tuple[float, float]
 
 def _draw(estimator: Estimator, graph: GraphData, labels: Any, out: Path, title: str) -> None:
     plot_history(estimator.history_.columns(), out / "loss.png")
-    plot_map(estimator.transform(graph), out / "map.png", labels=labels, title=title)
+    plot_map(estimator.transform(graph), out / "map.png", labels=labels, title=title, method="tsne")
 
 
 def _plain(result: ProbeResult) -> dict[str, Any]:

@@ -125,7 +125,12 @@ def match_rows(rows: RowKeys, table: RowKeys) -> Array:
 
 
 def read_labels(
-    path: Path, *, label: Sequence[str], id_column: str | None, rows: RowKeys
+    path: Path,
+    *,
+    label: Sequence[str],
+    id_column: str | None,
+    rows: RowKeys,
+    option: str = "label",
 ) -> KeyedColumns:
     """The label columns of a table or array file.
 
@@ -135,6 +140,7 @@ def read_labels(
             'labels', 'y' or 'class'.
         id_column: the column of ids; None for that of `rows`.
         rows: the embeddings that labels are needed for.
+        option: that named the label columns, for messages.
 
     Raises:
         InputError: where the file, a column or an id is missing, or an id occurs twice.
@@ -144,7 +150,7 @@ def read_labels(
     keys = _key_columns(rows, id_column)
     table = load_table(path, role="labels", text_columns=keys)
     names = label or [_label_name(table, keys)]
-    columns = {name: to_array(table, name, option="label") for name in names}
+    columns = {name: to_array(table, name, option=option) for name in names}
     return KeyedColumns(columns, read_keys(table, keys))
 
 
