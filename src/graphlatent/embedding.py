@@ -18,11 +18,14 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.memory_limit import require_memory
 from graphlatent.errors import InputError, OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
+from graphlatent.io.half import as_half, short_decimals
 from graphlatent.io.parquet import write_parquet
 from graphlatent.io.paths import checked_path
+from graphlatent.io.word2vec import check_names, write_word2vec
 from graphlatent.methods.base import Method
 
 SUFFIXES = (".parquet", ".npz", ".csv")
+WORD2VEC = ".vec"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +54,14 @@ class Embeddings:
 
         Ids of mixed types become text.
         """
+        return self._arrow(self.values)
+
+    def _arrow(self, values: np.ndarray[Any, Any]) -> pa.Table:
         columns = {}
         if self.graphs is not None:
             columns["graph"] = pa.array(storable_ids(self.graphs).tolist())
         columns[self.id_name] = pa.array(storable_ids(self.ids).tolist())
-        columns |= {name: pa.array(self.values[:, i]) for i, name in enumerate(self.names)}
+        columns |= {name: pa.array(values[:, i]) for i, name in enumerate(self.names)}
         return pa.table(columns)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -117,10 +123,16 @@ class Embeddings:
 
         return replace(self, values=principal_components(self.values, dim))
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+    def save(self, path: str | Path, *, overwrite: bool = False, float16: bool = False) -> Path:
         """Write a `.parquet`, `.npz` (arrays 'ids' and 'embeddings') or `.csv` file, atomically.
 
-        Parquet files have a checksum, which `graphlatent probe` compares.
+        Parquet files have a checksum, which is compared when they are read. `.vec` is the text
+        format of word2vec.
+
+        Args:
+            path: of the file; its suffix is the format.
+            overwrite: whether a file that is there may be replaced.
+            float16: write three digits, in half the space.
 
         Raises:
             OutputError: where the suffix is unknown, the file exists, or it cannot be written.
@@ -131,22 +143,45 @@ class Embeddings:
             ".parquet": self._write_parquet,
             ".npz": self._write_npz,
             ".csv": self._write_csv,
+            WORD2VEC: self._write_word2vec,
         }
-        write_atomically(path, writers[path.suffix.lower()])
+        values = as_half(self.values) if float16 else self.values
+        write = writers[path.suffix.lower()]
+        write_atomically(path, lambda to: write(to, values))
         return path
 
-    def _write_parquet(self, path: Path) -> None:
-        write_parquet(self.to_arrow(), path)
+    def _write_parquet(self, path: Path, values: np.ndarray[Any, Any]) -> None:
+        try:
+            write_parquet(self._arrow(values), path)
+        except pa.ArrowNotImplementedError as error:
+            raise OutputError(
+                f"This version of pyarrow, {pa.__version__}, cannot write float16 to Parquet."
+                " Install a newer one, or save as .npz."
+            ) from error
 
-    def _write_npz(self, path: Path) -> None:
-        arrays = {"ids": _fixed_width(storable_ids(self.ids)), "embeddings": self.values}
+    def _write_npz(self, path: Path, values: np.ndarray[Any, Any]) -> None:
+        arrays = {"ids": _fixed_width(storable_ids(self.ids)), "embeddings": values}
         if self.graphs is not None:
             arrays["graphs"] = _fixed_width(storable_ids(self.graphs))
         with path.open("wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
-    def _write_csv(self, path: Path) -> None:
-        pyarrow.csv.write_csv(self.to_arrow(), path)
+    def _write_csv(self, path: Path, values: np.ndarray[Any, Any]) -> None:
+        pyarrow.csv.write_csv(self._arrow(_for_text(values)), path)
+
+    def _write_word2vec(self, path: Path, values: np.ndarray[Any, Any]) -> None:
+        if self.graphs is not None:
+            raise OutputError(
+                "Nodes of several graphs have two ids, and word2vec's format has one name for each"
+                " row. Choose another format."
+            )
+        names = [str(each) for each in storable_ids(self.ids).tolist()]
+        check_names(names)
+        write_word2vec(names, _for_text(values), path)
+
+
+def _for_text(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return short_decimals(values) if values.dtype == np.float16 else values
 
 
 def storable_ids(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -191,8 +226,9 @@ def check_embedding_path(path: Path, *, overwrite: bool) -> None:
 
     For use before a long computation.
     """
-    if path.suffix.lower() not in SUFFIXES:
-        raise OutputError(f"Embeddings are written as {', '.join(SUFFIXES)}. Got '{path.name}'.")
+    if path.suffix.lower() not in (*SUFFIXES, WORD2VEC):
+        known = ", ".join((*SUFFIXES, WORD2VEC))
+        raise OutputError(f"Embeddings are written as {known}. Got '{path.name}'.")
     refuse_unwritable(path, overwrite=overwrite)
 
 

@@ -12,6 +12,7 @@ from graphlatent.cli.bench_run import run_rows
 from graphlatent.cli.cluster import cluster
 from graphlatent.cli.demo import demo
 from graphlatent.cli.embed import embed
+from graphlatent.cli.export import export
 from graphlatent.cli.info import info, list_data, settings
 from graphlatent.cli.links import links
 from graphlatent.cli.map import draw_map
@@ -44,7 +45,7 @@ bench.command("compact")(compact_records)
 app.add_typer(bench, name="bench")
 _COMMANDS: tuple[Any, ...] = (
     *(demo, train, embed, probe, links, info, settings),
-    *(neighbors, cluster),
+    *(neighbors, cluster, export),
 )
 app.command("map")(with_option_groups(draw_map))
 for command in _COMMANDS:

@@ -44,3 +44,8 @@ def components(rows: Array, dim: int) -> tuple[Array, Array]:
     total = float(centred.square().sum())
     share = (variance.clamp(min=0) / total if total > 0 else torch.zeros(dim)).numpy()
     return scores, share
+
+
+def kept_variance(rows: Array, dim: int) -> float:
+    """The share of the variance of the rows that their first `dim` components have."""
+    return float(components(rows, dim)[1].sum())
