@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -112,6 +112,54 @@ class Embeddings:
 
         clusters = cluster_by_size(self.values, k, restarts=restarts, seed=seed)
         return pd.Series(clusters, index=self._index(), name="cluster")
+
+    def outliers(
+        self,
+        *,
+        neighbours: int = 5,
+        error: Any = None,
+        by: Literal["distance", "error"] = "distance",
+    ) -> pd.DataFrame:
+        """The rows in the order of how unusual they are, the most unusual first.
+
+        Of more than 20,000 rows, the nearest are looked for in the nearest k-means cells only.
+
+        Args:
+            neighbours: to how many of its nearest rows the distance of a row is averaged.
+            error: reconstruction error of each row, as `estimator.reconstruction_error(graph)`
+                returns it.
+            by: the distance, or the error.
+
+        Returns:
+            Ids, 'distance' (mean cosine distance to the nearest rows, 0 to 2) and, where it was
+            given, 'reconstruction_error'.
+        """
+        from graphlatent.explore.outliers import outliers
+
+        return outliers(self, neighbours=neighbours, error=error, by=by)
+
+    def predict_links(self, graph: GraphData, k: int, *, seed: int = 0) -> pd.DataFrame:
+        """The `k` pairs of nodes without an edge that look most like the edges of a graph.
+
+        Both directions of an edge count as one, and pairs are of the same graph. Up to 10,000 nodes
+        all pairs are scored; of more, pairs of near nodes, of nodes near to a neighbour, and of
+        nodes that share a neighbour. `graphlatent links` measures how well edges can be predicted.
+
+        Args:
+            graph: whose nodes are embedded; from `read_graphs`.
+            k: how many pairs.
+            seed: of the pairs that the score is fitted on.
+
+        Returns:
+            Ids of both nodes, 'score' (of all pairs that look so, the estimated share that have an
+            edge), 'similarity' (cosine) and 'shared_neighbours', the best first.
+
+        Raises:
+            InputError: where a node of the graph has no embedding, or there is nothing to predict.
+        """
+        from graphlatent.explore.link_table import link_table
+
+        return link_table(self, graph, k, seed=seed)[0]
 
     def reduced(self, dim: int) -> Embeddings:
         """The first `dim` principal components of the rows, for smaller files and faster search.

@@ -70,3 +70,49 @@ def test_a_run_says_where_its_input_was(trained):
     about = json.loads((trained / "results.json").read_text())["input"]
     assert about["source"] == str(trained.parent / "edges.csv")
     assert about["node_table"] == str(trained.parent / "nodes.csv")
+
+
+def test_links_of_a_run_need_no_second_naming_of_the_graph(trained, tmp_path):
+    found = told("links", trained, "--predict", 7)
+    table = pd.read_csv(trained.parent / "edges.csv")
+    linked = set(map(tuple, table[["source", "target"]].to_numpy().tolist()))
+    linked |= {(b, a) for a, b in linked}
+    pairs = [(row["source"], row["target"]) for row in found["links"]]
+    assert len(set(pairs)) == 7 and not linked & set(pairs) and found["exact"]
+    out = tmp_path / "likely.csv"
+    code, shown, err = run("links", trained, "--predict", 7, "--out", out)
+    assert code == 0 and "pairs without an edge were scored: all" in err
+    assert pairs[0][0] in shown and len(pd.read_csv(out)) == 7
+    words = ["links", trained / "embeddings.parquet", trained.parent / "edges.csv"]
+    assert told(*words, "--predict", 7)["links"] == found["links"]
+
+
+def test_mistakes_about_links(trained, tables):
+    assert "Leave out --set" in fails("links", trained, "--predict", 3, "--set", "epochs=1")
+    assert "goes with --predict only" in fails("links", tables / "edges.csv", tables / "edges.csv")
+    message = fails("links", trained / "embeddings.parquet", "--predict", 3)
+    assert "it is not known which graph" in message
+    edges = pd.read_csv(tables / "edges.csv")
+    edges.iloc[1:].to_csv(tables / "edges.csv", index=False)
+    assert "is not as it was when" in fails("links", trained, "--predict", 3)
+    message = fails("links", trained, "--predict", 3, "--nodes", tables / "nodes.csv")
+    assert "name it after RUN" in message
+
+
+def test_outliers_of_a_run_and_of_a_file(trained, tmp_path):
+    out = tmp_path / "all.parquet"
+    found = told("outliers", trained, "--top", 3, "--out", out)
+    table = pd.read_parquet(out)
+    assert len(table) == 40 and table["distance"].is_monotonic_decreasing
+    assert [row["id"] for row in found["outliers"]] == table["id"][:3].tolist()
+    expected = read_embeddings(trained).outliers().set_index("id")["distance"]
+    pd.testing.assert_series_equal(table.set_index("id")["distance"], expected)
+    by_error = told("outliers", trained, "--by", "error", "--top", 40)["outliers"]
+    errors = [row["reconstruction_error"] for row in by_error]
+    assert errors == sorted(errors, reverse=True) and errors[0] > errors[-1]
+    code, shown, err = run("outliers", trained / "embeddings.parquet")
+    assert code == 0 and "note: without reconstruction errors: " in err
+    assert "reconstruction error" not in shown
+    message = fails("outliers", trained / "embeddings.parquet", "--by", "error")
+    assert "the decoder is in a run folder" in message
+    assert "must be 'distance' or 'error'" in fails("outliers", trained, "--by", "size")

@@ -18,6 +18,7 @@ from graphlatent.cli.links import links
 from graphlatent.cli.map import draw_map
 from graphlatent.cli.neighbors import neighbors
 from graphlatent.cli.options import with_option_groups
+from graphlatent.cli.outliers import outliers
 from graphlatent.cli.probe import probe
 from graphlatent.cli.streams import closed_output, is_of_a_stream, report
 from graphlatent.cli.train import train
@@ -45,7 +46,7 @@ bench.command("compact")(compact_records)
 app.add_typer(bench, name="bench")
 _COMMANDS: tuple[Any, ...] = (
     *(demo, train, embed, probe, links, info, settings),
-    *(neighbors, cluster, export),
+    *(neighbors, cluster, outliers, export),
 )
 app.command("map")(with_option_groups(draw_map))
 for command in _COMMANDS:

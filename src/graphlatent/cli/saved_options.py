@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from graphlatent.errors import InputError
+from graphlatent.cli.options import InputOptions
+from graphlatent.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
+    from graphlatent.data.graph import GraphData
     from graphlatent.embedding import Embeddings
 
 EmbeddingsPath: TypeAlias = Annotated[
     Path,
     typer.Argument(
         metavar="RUN", help="A run folder, or a .parquet, .npz, .csv or .npy of embeddings."
+    ),
+]
+OtherGraph: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[INPUT]", help="The embedded graph, where it is not that of the run any more."
     ),
 ]
 TableOut: TypeAlias = Annotated[
@@ -55,3 +64,31 @@ def _as_typed(text: str, ids: Any) -> Any:
         return int(text)
     except ValueError:
         return text
+
+
+def graph_of(path: Path, source: str | None, reading: InputOptions) -> GraphData:
+    """The graph whose nodes were embedded: `source`, or else the one that a run was trained on.
+
+    Args:
+        path: the run folder, or a file of embeddings.
+        source: another input, as it was typed; None for that of the run.
+        reading: how it is read; what was not given is as in the run.
+    """
+    from graphlatent.data.readers.options import options_of_run
+    from graphlatent.io.runfolder import RunFolder
+    from graphlatent.saved import read_input
+
+    run = RunFolder(path)
+    if source is None:
+        if reading != InputOptions():
+            raise ConfigError(
+                "The graph of the run is read as it was in training. To read another graph, name it"
+                " after RUN."
+            )
+        return read_input(run)
+    symmetrize = run.read_config().settings.get("symmetrize", True) if run.started else True
+    before = options_of_run(run)
+    if reading.nodes is None:
+        before = replace(before, features=None)
+    options = reading.table_options(before).without_labels()
+    return reading.read(source, options, symmetrize=bool(symmetrize))
