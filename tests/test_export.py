@@ -121,3 +121,10 @@ class TestCommand:
         assert "Leave one of them out" in message
         assert "at most the width" in fails("export", path, "--dim", 9, "--format", "csv")
         assert "are written as" in fails("export", path, "--out", tmp_path / "a.txt")
+
+
+def test_parquet_takes_little_more_than_the_numbers(tmp_path):
+    made = embeddings(num_rows=4000, width=64)
+    assert made.save(tmp_path / "e.parquet").stat().st_size < 1.1 * made.values.nbytes
+    half = made.save(tmp_path / "h.parquet", float16=True)
+    assert half.stat().st_size < 0.6 * made.values.nbytes

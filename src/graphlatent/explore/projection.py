@@ -18,7 +18,7 @@ from sklearn.manifold import TSNE
 from sklearn.preprocessing import normalize
 
 from graphlatent.errors import InputError, MissingDependencyError, bad_argument
-from graphlatent.explore.reduction import components
+from graphlatent.explore.reduction import components, principal_axes
 from graphlatent.ops.nearest import nearest_rows
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -31,6 +31,8 @@ SAMPLE = {"tsne": 5_000, "umap": 20_000}
 _WIDTH = 50
 # Neighbours of a row in the sample by which it is placed
 _ANCHORS = 5
+# Rows converted to float64 at a time
+_BLOCK = 2**16
 # With fewer rows there are no neighbourhoods to preserve
 _LEAST = 4
 
@@ -87,9 +89,8 @@ def project(
         raise InputError(
             f"{TITLES[method]} needs at least {_LEAST} rows. Got {len(rows)}. Use method='pca'."
         )
-    unit = normalize(np.asarray(rows, dtype=np.float64))
-    reduced, _ = components(unit, min(_WIDTH, unit.shape[1]))
-    shown = _sampled(len(reduced), sample or SAMPLE[method], seed=seed)
+    shown = _sampled(len(rows), sample or SAMPLE[method], seed=seed)
+    reduced = _reduced(rows, shown)
     lay_out = _tsne if method == "tsne" else _umap
     points = np.empty((len(reduced), 2))
     points[shown] = lay_out(reduced[shown], seed=seed)
@@ -99,6 +100,17 @@ def project(
         points[others] = np.median(points[shown][near], axis=1)
     axes = (f"{TITLES[method]} 1", f"{TITLES[method]} 2")
     return Projection(points, axes, method, len(others))
+
+
+def _reduced(rows: Array, shown: Array) -> Array:
+    """Rows of length 1 in the principal components of the rows `shown`, float32 [M, 50 or D]."""
+    width = min(_WIDTH, rows.shape[1])
+    axes = principal_axes(normalize(rows[shown].astype(np.float64)))
+    found = np.empty((len(rows), width), dtype=np.float32)
+    for start in range(0, len(rows), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        found[block] = axes.scores(normalize(rows[block].astype(np.float64)), width)
+    return found
 
 
 def _principal(rows: Array) -> Projection:
