@@ -6,6 +6,7 @@ where it is needed, and is refused where it has changed since.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from graphlatent.data.ids import id_array, of_one_type
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.data.readers.read import read_graphs
 from graphlatent.embedding import Embeddings
-from graphlatent.errors import InputError, RunFolderError
+from graphlatent.errors import GraphLatentWarning, InputError, RunFolderError
 from graphlatent.io.differences import input_differences
 from graphlatent.io.paths import checked_path
 from graphlatent.io.regular_files import exists
@@ -76,12 +77,15 @@ def read_input(run: RunFolder) -> GraphData:
     """
     source, nodes = _places(run)
     settings = run.read_config().settings
-    graph = read_graphs(
-        source,
-        nodes=nodes,
-        symmetrize=bool(settings.get("symmetrize", True)),
-        options=options_of_run(run),
-    )
+    with warnings.catch_warnings():
+        # They were told in training.
+        warnings.simplefilter("ignore", GraphLatentWarning)
+        graph = read_graphs(
+            source,
+            nodes=nodes,
+            symmetrize=bool(settings.get("symmetrize", True)),
+            options=options_of_run(run),
+        )
     changed = input_differences(run.read_json("versions.json").get("input"), graph.fingerprints())
     if changed:
         raise InputError(

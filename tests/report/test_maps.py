@@ -73,7 +73,8 @@ class TestColours:
         found = colouring(np.concatenate([names, names[5:]])).groups
         assert found[-1].name == "3 others" and found[-1].color == OTHER
         assert sorted(found[-1].rows.tolist()) == [2, 3, 4]
-        assert len({(group.color, group.marker) for group in found[:-1]}) == capacity
+        assert len({group.color for group in found}) == capacity + 1
+        assert len({group.marker for group in found}) == len(MARKERS)
 
     def test_values_of_mixed_types_and_long_names(self):
         found = colouring(np.array(["a" * 50, 3, "b"], dtype=object))
@@ -115,6 +116,24 @@ def test_many_points_say_how_they_were_placed(tmp_path, figures, monkeypatch):
     assert figures[0].get_supxlabel() == (
         "30 points: 12 by t-SNE, the others at the median of their 5 nearest among these"
     )
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_texts_that_matplotlib_would_read_otherwise(tmp_path, figures, suffix):
+    labels = np.array(["$10 to $20", "$\\frac", "\u4e2d\u6587", "a_b^c", ""] * 6)
+    path = plot_map(
+        ROWS,
+        tmp_path / f"map{suffix}",
+        labels=labels,
+        title="$" + "x" * 300,
+        label_name="price in $",
+        method="pca",
+    )
+    assert path.stat().st_size > 1000
+    (axes,) = figures[0].axes
+    assert axes.get_title(loc="left") == r"\$" + "x" * 66 + "..."
+    shown = {text.get_text() for text in axes.get_legend().get_texts()}
+    assert r"\$10 to \$20" in shown and "\u4e2d\u6587" in shown
 
 
 def test_a_page_shows_ids_and_values(tmp_path):

@@ -21,7 +21,9 @@ def cluster(
     out: Annotated[
         Path, typer.Option("--out", help="File to write, ids and clusters: .csv or .parquet.")
     ],
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the random starts.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the random starts.", min=0, max=2**31 - 1)
+    ] = 0,
     restarts: Annotated[
         int, typer.Option("--restarts", help="Random starts, of which the best is kept.", min=1)
     ] = 3,

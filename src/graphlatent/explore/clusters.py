@@ -50,7 +50,7 @@ def cluster_by_size(rows: RowMatrix, k: int, *, restarts: int, seed: int) -> Arr
     """
     check_count(k, name="k", owner="cluster")
     check_count(restarts, name="restarts", owner="cluster")
-    check_count(seed, name="seed", owner="cluster", least=0)
+    check_count(seed, name="seed", owner="cluster", least=0, most=2**31 - 1)
     if rows.shape[0] < k:
         raise InputError(
             f"There are {rows.shape[0]} embeddings, fewer than the {k} clusters. Ask for fewer."

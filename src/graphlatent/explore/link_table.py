@@ -26,6 +26,7 @@ def link_table(
     See `Embeddings.predict_links`.
     """
     check_count(k, name="k", owner="predict_links")
+    check_count(seed, name="seed", owner="predict_links", least=0)
     values = embeddings.values[rows_of_nodes(embeddings, graph)]
     found = predict_links(
         values, graph.edge_index.numpy(), graph.graph_of_node.numpy(), k=k, seed=seed

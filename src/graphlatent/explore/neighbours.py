@@ -92,8 +92,13 @@ def _place_of(key: Any, place: dict[Any, int]) -> int | None:
         return None
 
 
-def check_count(value: Any, *, name: str, owner: str, least: int = 1) -> None:
-    """Raise a `ConfigError` where an argument is no int of at least `least`."""
+def check_count(
+    value: Any, *, name: str, owner: str, least: int = 1, most: int | None = None
+) -> None:
+    """Raise a `ConfigError` where an argument is no int from `least` to `most`."""
     integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not integer or value < least:
-        raise bad_argument(name, owner=owner, allowed=f"an int of at least {least}", got=value)
+    if not integer or value < least or (most is not None and value > most):
+        allowed = (
+            f"an int of at least {least}" if most is None else f"an int from {least} to {most}"
+        )
+        raise bad_argument(name, owner=owner, allowed=allowed, got=value)

@@ -2,7 +2,8 @@
 
 Text, truth values and up to 24 different whole numbers are classes; other numbers have a scale.
 The colours of classes are Okabe and Ito's palette, which colour-blind readers can distinguish; from
-the ninth class on, markers differ too. Of more than 24 classes the smallest share one grey.
+the ninth class on they are lighter, then darker, and markers differ too. Of more than 24 classes
+the smallest share one grey.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _groups(values: Array, texts: Array, missing: Array) -> list[Group]:
     groups = []
     large = np.sort(np.argsort(-sizes, kind="stable")[:_MOST_CLASSES])
     for place, code in enumerate(large):
-        color, marker = PALETTE[place % len(PALETTE)], MARKERS[place // len(PALETTE)]
+        color, marker = _look(place)
         rows = present[codes == code]
         groups.append(Group(_shortened(_text(names[code])), color, marker, rows))
     num_others = len(names) - len(large)
@@ -92,6 +93,18 @@ def _groups(values: Array, texts: Array, missing: Array) -> list[Group]:
     if missing.any():
         groups.append(Group(MISSING, OTHER, MARKERS[2], np.flatnonzero(missing)))
     return groups
+
+
+def _look(place: int) -> tuple[str, str]:
+    """The colour and the marker of a class by its place, from 0 to 23."""
+    turn, color = divmod(place, len(PALETTE))
+    # As it is, halfway to white, halfway to black; black itself gets lighter both times
+    target = (0, 255, 60 if PALETTE[color] == "#000000" else 0)[turn]
+    mixed = PALETTE[color]
+    if turn:
+        parts = [int(mixed[i : i + 2], 16) for i in (1, 3, 5)]
+        mixed = "#" + "".join(f"{(part + target) // 2:02X}" for part in parts)
+    return mixed, MARKERS[turn]
 
 
 def _has_scale(values: Array) -> bool:

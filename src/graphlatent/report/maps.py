@@ -21,6 +21,8 @@ from graphlatent.report.plots import INK, chart_suffix, new_figure, plain_frame,
 Array: TypeAlias = np.ndarray[Any, Any]
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html")
+# Longest texts, in characters
+_TITLE, _LABEL = 70, 40
 # Points above which vector formats hold a picture of them
 _MOST_VECTORS = 5_000
 
@@ -132,7 +134,7 @@ def write_map(made: Map, path: Path) -> Path:
     figure = new_figure(5.4 + _legend_width(made.colours), 5.0)
     axes = figure.add_subplot()
     _scatter(figure, axes, made)
-    axes.set_title(made.title, fontsize=13, color=INK, loc="left", pad=12)
+    axes.set_title(_written(made.title, width=_TITLE), fontsize=13, color=INK, loc="left", pad=12)
     axes.set_xlabel(made.projection.axes[0], fontsize=10, color=INK)
     axes.set_ylabel(made.projection.axes[1], fontsize=10, color=INK)
     axes.set_xticks([])
@@ -213,9 +215,9 @@ def _scatter(figure: Any, axes: Any, made: Map) -> None:
         )
         bar = figure.colorbar(dots, ax=axes, extend=extend, shrink=0.8)
         bar.solids.set_alpha(1)
-        bar.set_label(_title(colours), color=INK)
+        bar.set_label(_written(colours.title), color=INK)
     if colours.groups:
-        _legend(axes, colours.groups, title="" if numbers is not None else _title(colours))
+        _legend(axes, colours.groups, title="" if numbers is not None else colours.title)
 
 
 def _limits(numbers: Array) -> tuple[float, float, str]:
@@ -232,14 +234,22 @@ def _limits(numbers: Array) -> tuple[float, float, str]:
 
 def _legend(axes: Any, groups: Sequence[Group], *, title: str) -> None:
     handles = [
-        Line2D([], [], linestyle="", color=g.color, marker=g.marker, markersize=6, label=g.name)
+        Line2D(
+            [],
+            [],
+            linestyle="",
+            color=g.color,
+            marker=g.marker,
+            markersize=6,
+            label=_written(g.name),
+        )
         for g in groups
     ]
     beside = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)}
     below = {"loc": "upper left", "bbox_to_anchor": (0, -0.08)}
     legend = axes.legend(
         handles=handles,
-        title=title or None,
+        title=_written(title) or None,
         ncols=_num_columns(groups),
         frameon=False,
         fontsize=9,
@@ -250,8 +260,10 @@ def _legend(axes: Any, groups: Sequence[Group], *, title: str) -> None:
     legend.set_alignment("left")
 
 
-def _title(colours: Colouring) -> str:
-    return colours.title if len(colours.title) <= 40 else colours.title[:37] + "..."
+def _written(text: str, *, width: int = _LABEL) -> str:
+    """A text as matplotlib writes it, without formulas between dollar signs, and not too long."""
+    short = text if len(text) <= width else text[: width - 3] + "..."
+    return short.replace("$", r"\$")
 
 
 def _checked_rows(embedding: Array | Tensor) -> Array:

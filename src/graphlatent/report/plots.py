@@ -5,6 +5,7 @@ Figures are made without pyplot, so that no window opens and no global state cha
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,9 +102,13 @@ def plain_frame(axes: Any) -> None:
 def save_chart(figure: Any, path: Path) -> Path:
     """Write a figure in the format of the path's suffix, atomically."""
     kind = chart_suffix(path)
-    write_atomically(
-        path, lambda temporary: figure.savefig(temporary, format=kind, dpi=_DPI, facecolor="white")
-    )
+    with warnings.catch_warnings():
+        # The font lacks letters of some languages, which are drawn as boxes.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        write_atomically(
+            path,
+            lambda temporary: figure.savefig(temporary, format=kind, dpi=_DPI, facecolor="white"),
+        )
     return path
 
 
