@@ -19,7 +19,7 @@ SLOW_IMPORTS = ("torch", "sklearn", "scipy", "pandas", "pyarrow", "matplotlib", 
 COMMANDS = (
     *("demo", "train", "embed", "probe", "links", "info", "settings", "data", "data list"),
     *("bench", "bench list", "bench run", "bench table", "bench compare", "bench fill"),
-    "bench compact",
+    *("bench compact", "map", "neighbors", "cluster", "outliers", "export"),
 )
 
 

@@ -47,6 +47,7 @@ def train(
     save_every: Annotated[
         float, typer.Option("--save-every", help="Seconds between checkpoints.", min=0)
     ] = 30.0,
+    no_map: Annotated[bool, typer.Option("--no-map", help="Draw no map.png.")] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -58,6 +59,8 @@ def train(
         from graphlatent.data.readers.options import options_of_run
         from graphlatent.io.input_place import input_place
         from graphlatent.io.runfolder import RunFolder
+        from graphlatent.report.maps import map_of_run, write_map
+        from graphlatent.saved import input_paths
         from graphlatent.training.encoding import uses_coordinates
 
         run = RunFolder(out, replace=overwrite)
@@ -74,15 +77,21 @@ def train(
         resolved = estimator._resolved()
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved, run=run))
+        about |= input_paths(source, reading.nodes)
         output.note(_summary(about, estimator._resolved(graph)))
         if run.complete and resume:
             output.note(f"the run in {out} is trained; what it lacks is written")
         began = time.monotonic()
         _fit(estimator, graph, run, save_every=save_every)
         seconds = time.monotonic() - began
-        estimator.embed(graph).save(run.embeddings_path, overwrite=True)
+        embeddings = estimator.embed(graph)
+        embeddings.save(run.embeddings_path, overwrite=True)
         about |= input_place(source, reading.nodes)
         result = _result(estimator, about=about, seconds=seconds, run=run)
+        if not no_map:
+            name = options.labels[0] if options.labels else "label"
+            write_map(map_of_run(embeddings, graph.y, label_name=name), run.map_path)
+            result["map"] = str(run.map_path)
         write_json(run.results_path, result)
         _report(output, result)
 
@@ -241,6 +250,10 @@ def _report(output: Output, result: dict[str, Any]) -> None:
     loss = "" if result["loss"] is None else f", loss {result['loss']:.4g}"
     output.say(f"Trained {result['epochs']} epochs in {result['seconds']:.1f} s{loss}.")
     output.say(f"{rows:,} embeddings of width {result['embedding_dim']} in {result['embeddings']}")
+    if "map" in result:
+        output.say(
+            f"Map: {result['map']}. Other colours: graphlatent map {result['run']} --color COLUMN"
+        )
     if result["coordinates"]:
         output.say(
             "They contain coordinates computed from the edges, which nodes of other graphs do not"
