@@ -79,6 +79,7 @@ class TestConventions:
             "history_",
             "embedding_dim_",
             "n_features_in_",
+            "num_threads_",
             "settings_",
             "peak_memory_",
         }

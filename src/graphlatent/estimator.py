@@ -12,10 +12,9 @@ import copy
 import dataclasses
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -40,7 +39,6 @@ from graphlatent.errors import (
     ConfigError,
     GraphLatentWarning,
     RunFolderError,
-    bad_argument,
     not_fitted,
 )
 from graphlatent.io.atomic import refuse_existing
@@ -52,10 +50,10 @@ from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
 from graphlatent.training.encoding import fit_encoding, stored_encoding
 from graphlatent.training.finite import check_statistics, fit_head
-from graphlatent.training.loop import Hooks, Training, check_hooks, seeded
+from graphlatent.training.loop import Hooks, Training, check_hooks, checked_epochs, seeded
 from graphlatent.training.progress import training_bar
 from graphlatent.training.resume import begin, begin_or_resume
-from graphlatent.training.setup import set_up
+from graphlatent.training.setup import set_up, suited_threads
 
 Self = TypeVar("Self", bound="Estimator")
 Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -72,6 +70,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         embedding_dim_: width of the embeddings.
         peak_memory_: peak of GPU memory in training, in bytes; None on a CPU.
         n_features_in_: width of the encoded features.
+        num_threads_: CPU threads that the training used; not of a loaded model.
         settings_: the settings of the last `fit`, which later changes of parameters do not affect.
     """
 
@@ -86,6 +85,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
     embedding_dim_: int
     peak_memory_: int | None
     n_features_in_: int
+    num_threads_: int
     settings_: Settings
 
     def fit(
@@ -114,7 +114,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         run = run if run is None or isinstance(run, RunFolder) else RunFolder(run)
         check_hooks(hooks, owner=f"{type(self).__name__}.fit")
         graph, settings = self._read_to_fit(X)
-        with nullcontext() if run is None else run.writing():
+        with suited_threads(graph, settings), nullcontext() if run is None else run.writing():
             encoded, spec = self._prepare(graph, settings, run=run)
             training, everything = self._set_up(encoded, settings)
             complete = run is not None and begin_or_resume(
@@ -145,13 +145,16 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
             (epoch, fitted estimator).
         """
         graph, settings = self._read_to_fit(X)
-        checked = self._checked_epochs(epochs, settings.epochs)
-        graph, spec = self._prepare(graph, settings)
-        training, everything = self._set_up(graph, settings)
+        checked = checked_epochs(epochs, settings.epochs, owner=f"{type(self).__name__}.snapshots")
+        with suited_threads(graph, settings):
+            encoded, spec = self._prepare(graph, settings)
+            training, everything = self._set_up(encoded, settings)
         for epoch in checked:
-            training.run(until=epoch)
             fitted = type(self)(**self.get_params())
-            fitted._set_fitted(copy.deepcopy(training.model), training, everything, spec)
+            # Not around `yield`, which would leave the caller with another number of threads.
+            with suited_threads(graph, settings):
+                training.run(until=epoch)
+                fitted._set_fitted(copy.deepcopy(training.model), training, everything, spec)
             yield epoch, fitted
 
     def fit_transform(self, X: Any, y: object = None) -> Array:
@@ -175,8 +178,9 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         """
         self._check_fitted()
         graph = self._read(X, self.settings_)
-        graph = self._encoded(graph, self.features_, self.settings_)
-        rows = self._embed(self._batch(graph)).cpu().numpy()
+        with suited_threads(graph, self.settings_, whole=True):
+            graph = self._encoded(graph, self.features_, self.settings_)
+            rows = self._embed(self._batch(graph)).cpu().numpy()
         return check_finite_rows(self._with_ids(rows, graph), model=self.model_)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
@@ -186,6 +190,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         refuse_existing(run.path, overwrite=overwrite)
         device = next(self.model_.parameters()).device
         about = versions(self.settings_, device=device, fingerprints={})
+        # Those of the training; a loaded model does not know them.
+        about["threads"] = getattr(self, "num_threads_", about["threads"])
         with run.writing():
             begin(run, config=self._config(self.settings_), features=self.features_, about=about)
             run.finish(self.model_.state_dict(), self.history_)
@@ -320,18 +326,9 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)
+        self.num_threads_ = torch.get_num_threads()
         self.settings_, self.history_ = training.settings, copy.deepcopy(training.history)
         self.embedding_dim_, self.peak_memory_ = self._width(), training.memory.peak
-
-    def _checked_epochs(self, epochs: Sequence[int], last: int) -> list[int]:
-        listed: list[Any] = list(epochs) if isinstance(epochs, Iterable) else []
-        integers = all(isinstance(e, Integral) and not isinstance(e, bool) for e in listed)
-        ascending = integers and len(listed) > 0 and listed == sorted(set(listed))
-        if not ascending or listed[0] < 0 or listed[-1] > last:
-            allowed = f"ascending ints from 0 to the estimator's epochs, {last}"
-            owner = f"{type(self).__name__}.snapshots"
-            raise bad_argument("epochs", owner=owner, allowed=allowed, got=epochs)
-        return [int(epoch) for epoch in listed]
 
     def _width(self) -> int:
         """The width of the embeddings, found by embedding a graph of one node."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -78,6 +79,17 @@ def check_hooks(value: object, *, owner: str) -> None:
     """Raise a `ConfigError` where an argument is neither `Hooks` nor None."""
     if value is not None and not isinstance(value, Hooks):
         raise bad_argument("hooks", owner=owner, allowed="a Hooks or None", got=value)
+
+
+def checked_epochs(epochs: Sequence[int], last: int, *, owner: str) -> list[int]:
+    """Epochs at which snapshots are taken. Raises where they do not ascend from 0 to `last`."""
+    listed: list[Any] = list(epochs) if isinstance(epochs, Iterable) else []
+    integers = all(isinstance(e, Integral) and not isinstance(e, bool) for e in listed)
+    ascending = integers and len(listed) > 0 and listed == sorted(set(listed))
+    if not ascending or listed[0] < 0 or listed[-1] > last:
+        allowed = f"ascending ints from 0 to the estimator's epochs, {last}"
+        raise bad_argument("epochs", owner=owner, allowed=allowed, got=epochs)
+    return [int(epoch) for epoch in listed]
 
 
 class Training:
