@@ -322,7 +322,7 @@ def test_nothing_to_choose_is_null_in_json(folder):
     [
         (
             ["--label", "kind", "--kind", "tree"],
-            "The 'kind' parameter of probe must be one of linear, svm, rbf, knn, clusters,"
+            "--kind must be one of linear, svm, rbf, knn, clusters,"
             " spectral, communities. Got 'tree' instead.",
         ),
         (
@@ -331,13 +331,13 @@ def test_nothing_to_choose_is_null_in_json(folder):
         ),
         (
             ["--label", "nope"],
-            "labels (labels.csv): there is no column 'nope' (option 'label'). Columns found: 'id',"
-            " 'kind', 'age', 'a', 'b'. Name the right one with the option 'label'.",
+            "labels (labels.csv): there is no column 'nope' (--label). Columns found: 'id',"
+            " 'kind', 'age', 'a', 'b'. Name the right one with --label.",
         ),
         (
             ["--label", "kind", "--id", "name"],
-            "labels (labels.csv): there is no column 'name' (option 'id'). Columns found: 'id',"
-            " 'kind', 'age', 'a', 'b'. Name the right one with the option 'id'.",
+            "labels (labels.csv): there is no column 'name' (--id). Columns found: 'id',"
+            " 'kind', 'age', 'a', 'b'. Name the right one with --id.",
         ),
         (
             ["--label", "a", "--label", "b", "--kind", "svm"],

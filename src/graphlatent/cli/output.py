@@ -22,6 +22,7 @@ from rich.table import Table
 
 from graphlatent.cli.interrupts import INTERRUPTED, command_begins
 from graphlatent.cli.streams import is_of_a_stream
+from graphlatent.cli.wording import at_shell
 from graphlatent.errors import (
     GraphLatentError,
     GraphLatentWarning,
@@ -72,9 +73,13 @@ class Output:
         )
     )
 
+    noted: set[str] = field(default_factory=set)
+
     def note(self, text: str) -> None:
-        """A remark, on standard error; silent with `--quiet`."""
-        if not self.quiet:
+        """A remark, on standard error, each once; silent with `--quiet`."""
+        text = at_shell(text)
+        if not self.quiet and text not in self.noted:
+            self.noted.add(text)
             self.err.print(f"note: {text}", style="dim")
 
     def say(self, text: str = "") -> None:
@@ -173,5 +178,5 @@ def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Outpu
 
 
 def _fail(output: Output, text: str) -> NoReturn:
-    output.err.print(f"error: {text}", style="red")
+    output.err.print(f"error: {at_shell(text)}", style="red")
     raise typer.Exit(2) from None
