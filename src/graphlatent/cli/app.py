@@ -14,6 +14,7 @@ from graphlatent.cli.embed import embed
 from graphlatent.cli.info import info, list_data, settings
 from graphlatent.cli.links import links
 from graphlatent.cli.options import with_option_groups
+from graphlatent.cli.plain_help import PlainCommand, PlainGroup
 from graphlatent.cli.probe import probe
 from graphlatent.cli.streams import closed_output, is_of_a_stream, report
 from graphlatent.cli.train import train
@@ -25,22 +26,26 @@ app = typer.Typer(
     name="graphlatent",
     help="Embeddings of nodes and graphs without labels, by latent graph prediction (LaGraph).",
     no_args_is_help=True,
-    add_completion=False,
+    cls=PlainGroup,
     pretty_exceptions_enable=False,
 )
-data = typer.Typer(help="The data sets of the paper.", no_args_is_help=True)
-data.command("list")(list_data)
+data = typer.Typer(help="The data sets of the paper.", no_args_is_help=True, cls=PlainGroup)
+data.command("list", cls=PlainCommand)(list_data)
 app.add_typer(data, name="data")
-bench = typer.Typer(help="The tables of the paper: printed and measured.", no_args_is_help=True)
-bench.command("list")(list_cells)
-bench.command("run")(run_rows)
-bench.command("table")(show_table)
-bench.command("compare")(compare_rows)
-bench.command("fill")(fill)
-bench.command("compact")(compact_records)
+bench = typer.Typer(
+    help="The tables of the paper: published numbers, and measuring them again.",
+    no_args_is_help=True,
+    cls=PlainGroup,
+)
+bench.command("list", cls=PlainCommand)(list_cells)
+bench.command("run", cls=PlainCommand)(run_rows)
+bench.command("table", cls=PlainCommand)(show_table)
+bench.command("compare", cls=PlainCommand)(compare_rows)
+bench.command("fill", cls=PlainCommand)(fill)
+bench.command("compact", cls=PlainCommand)(compact_records)
 app.add_typer(bench, name="bench")
 for command in (demo, train, embed, probe, links, info, settings):
-    app.command()(with_option_groups(command))
+    app.command(cls=PlainCommand)(with_option_groups(command))
 
 
 def _version(asked: bool) -> None:

@@ -10,10 +10,14 @@ import typer
 from graphlatent.cli.models import estimator_for
 from graphlatent.cli.options import InputOptions
 from graphlatent.cli.output import Debug, Json, Output, Quiet, command_output
+from graphlatent.cli.wording import at_shell
 from graphlatent.io.config_file import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from graphlatent.io.runfolder import RunFolder
+
+# Facts that are sentences.
+_REMARKS = ("notes", "problems")
 
 
 def info(
@@ -41,6 +45,7 @@ def info(
             graph = reading.read(source, options, symmetrize=True)
             problems = find_problems(graph, features_named=options.features is not None)
             facts = {**describe_graph(graph), "problems": problems}
+            facts |= {name: [at_shell(each) for each in facts[name]] for name in _REMARKS}
         _show(output, source, facts)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
@@ -37,6 +38,10 @@ Quiet: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="One JSON object on standard output, for machines.")
 ]
+Verbose: TypeAlias = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Also say versions, device, all settings and times."),
+]
 Debug: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Overwrite: TypeAlias = Annotated[
     bool, typer.Option("--overwrite", help="Replace what is at the output path.")
@@ -64,6 +69,7 @@ class Output:
 
     quiet: bool
     as_json: bool
+    verbose: bool = False
     out: Console = field(
         default_factory=lambda: Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
     )
@@ -81,6 +87,18 @@ class Output:
         if not self.quiet and text not in self.noted:
             self.noted.add(text)
             self.err.print(f"note: {text}", style="dim")
+
+    def detail(self, text: str) -> None:
+        """A line on standard error, only with `--verbose`."""
+        if self.verbose:
+            self.err.print(text, style="dim")
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Say with `--verbose` how long something took."""
+        began = time.monotonic()
+        yield
+        self.detail(f"{what} in {time.monotonic() - began:.1f} s")
 
     def say(self, text: str = "") -> None:
         """A line of the result; silent with `--json`."""
@@ -129,13 +147,15 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Output]:
+def command_output(
+    *, quiet: bool, as_json: bool, debug: bool, verbose: bool = False
+) -> Iterator[Output]:
     """The output of a command, as a context manager.
 
     Errors become messages and exit codes, and warnings become notes.
     """
     command_begins()
-    output = Output(quiet, as_json)
+    output = Output(quiet, as_json, verbose)
     with warnings.catch_warnings():
         warnings.simplefilter("always", GraphLatentWarning)
         default_show = warnings.showwarning
