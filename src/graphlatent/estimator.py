@@ -48,6 +48,7 @@ from graphlatent.io.runfolder import RunFolder, versions
 from graphlatent.methods.base import Method
 from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
+from graphlatent.setting_docs import ShownInNotebook
 from graphlatent.training.encoding import fit_encoding, stored_encoding
 from graphlatent.training.finite import check_statistics, fit_head
 from graphlatent.training.loop import Hooks, Training, check_hooks, checked_epochs, seeded
@@ -59,7 +60,7 @@ Self = TypeVar("Self", bound="Estimator")
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
-class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all estimators.
 
     Attributes:

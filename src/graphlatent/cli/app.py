@@ -10,6 +10,7 @@ from graphlatent._version import __version__
 from graphlatent.cli.bench import compact_records, compare_rows, fill, list_cells, show_table
 from graphlatent.cli.bench_run import run_rows
 from graphlatent.cli.demo import demo
+from graphlatent.cli.doctor import doctor
 from graphlatent.cli.embed import embed
 from graphlatent.cli.info import info, list_data, settings
 from graphlatent.cli.links import links
@@ -44,7 +45,7 @@ bench.command("compare", cls=PlainCommand)(compare_rows)
 bench.command("fill", cls=PlainCommand)(fill)
 bench.command("compact", cls=PlainCommand)(compact_records)
 app.add_typer(bench, name="bench")
-for command in (demo, train, embed, probe, links, info, settings):
+for command in (demo, train, embed, probe, links, info, settings, doctor):
     app.command(cls=PlainCommand)(with_option_groups(command))
 
 

@@ -89,6 +89,9 @@ class Dataset:
     val_mask: Tensor | None = None
     test_mask: Tensor | None = None
 
+    def __repr__(self) -> str:
+        return f"Dataset({self.info.name}, {self.graph!r})"
+
 
 DATASETS: tuple[DatasetInfo, ...] = (
     DatasetInfo("NCI1", "graph", "tu", "NCI1", 4110, 29.87, 32.30, 37, 2),

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from graphlatent.data.fingerprint import array_fingerprint
+from graphlatent.display import counted, html_table
 from graphlatent.ops.sparse import SparseMatrix
 
 
@@ -90,6 +91,43 @@ class GraphData:
     undirected: bool = True
     symmetrized: bool = False
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        facts = [
+            *([] if self.num_graphs == 1 else [counted(self.num_graphs, "graph")]),
+            counted(self.num_nodes, "node"),
+            self._edges_in_words(),
+            self._features_in_words(),
+            *(["weights"] if self.edge_weight is not None else []),
+            *(["labels"] if self.y is not None else []),
+        ]
+        return f"GraphData({', '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("graphs", f"{self.num_graphs:,}"),
+            ("nodes", f"{self.num_nodes:,}"),
+            ("edges", self._edges_in_words()),
+            ("features", self._features_in_words()),
+            ("edge weights", "no" if self.edge_weight is None else "yes"),
+            ("labels", "no" if self.y is None else "yes"),
+            *(("note", note) for note in self.notes),
+        ]
+        return html_table("GraphData", rows)
+
+    def _edges_in_words(self) -> str:
+        if not self.undirected:
+            return counted(self.num_edges, "directed edge")
+        loops = int((self.edge_index[0] == self.edge_index[1]).sum())
+        return counted((self.num_edges + loops) // 2, "undirected edge")
+
+    def _features_in_words(self) -> str:
+        if self.columns is not None:
+            return counted(len(self.columns), "feature column")
+        if self.x is None:
+            return "no features"
+        kind = "sparse feature" if isinstance(self.x, SparseMatrix) else "feature"
+        return counted(self.x.shape[1], kind)
 
     @property
     def num_graphs(self) -> int:
