@@ -23,7 +23,8 @@ from graphlatent import (
     read_graphs,
 )
 from graphlatent.config import describe
-from graphlatent.display import counted, html_table
+from graphlatent.display import counted, html_table, listed
+from graphlatent.errors import InputError
 from graphlatent.io.history import History
 
 PATH = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -33,6 +34,16 @@ ESTIMATORS = (NodeLaGraph, GraphLaGraph, NodeDGI, NodeBGRL)
 def test_counted():
     assert [counted(n, "edge") for n in (0, 1, 1200)] == ["0 edges", "1 edge", "1,200 edges"]
     assert counted(2, "class", "classes") == "2 classes"
+
+
+def test_long_lists_of_names_are_shortened():
+    assert listed("ab") == "'a', 'b'" and listed([]) == "none"
+    assert listed("abcdefgh") == "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'"
+    assert listed(map(str, range(1200))).endswith("'6', '7' and 1,192 more")
+    nodes = pd.DataFrame({"id": [1, 2], **{f"f{i}": [0.5, 1.0] for i in range(100)}})
+    edges = pd.DataFrame({"source": [1, 2], "target": [2, 1]})
+    with pytest.raises(InputError, match=r"'f6' and 93 more. Did you mean 'f10'\?"):
+        read_graphs((edges, nodes), label="f10x")
 
 
 def test_graphs():

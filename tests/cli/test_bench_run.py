@@ -99,7 +99,7 @@ class TestRows:
     def test_of_no_named_cell(self, handed):
         assert (
             refused("table9/MUTAG-ce-embed", "--rows", "raw, paper,random")
-            == "None of the named cells has the row(s) raw, random of --rows. They have: paper."
+            == "None of the named cells has rows raw, random of --rows. They have: paper."
         )
         assert handed == []
         # One of them has it

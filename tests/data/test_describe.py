@@ -49,7 +49,7 @@ def test_columns_in_words_and_problems():
     edges = pd.DataFrame({"source": EDGES[0], "target": EDGES[1], "weight": [-1.0, -1, 2, 2]})
     columns = {"c" * i: [1.5, 2.5, 3.5] for i in range(1, 10)}
     graph = read_graphs(edges, nodes=pd.DataFrame({"id": [0, 1, 2], **columns}))
-    assert describe_features(graph).startswith("9 column(s): c, cc, ")
+    assert describe_features(graph).startswith("9 columns: c, cc, ")
     assert describe_features(graph).endswith(", cccccccc, ...")
     assert find_problems(graph, features_named=False) == [
         "some edge weights are negative: encoder=gcn refuses them, encoder=gin takes them"

@@ -189,8 +189,9 @@ def _rows(text: str, recipes: Sequence[Recipe]) -> list[str]:
     # Names of no row at all are refused by the runner.
     lacking = [row for row in chosen if row in row_names() and row not in known]
     if lacking:
+        rows = "row" if len(lacking) == 1 else "rows"
         raise ConfigError(
-            f"None of the named cells has the row(s) {', '.join(lacking)} of --rows. They have:"
+            f"None of the named cells has {rows} {', '.join(lacking)} of --rows. They have:"
             f" {', '.join(known)}."
         )
     return chosen

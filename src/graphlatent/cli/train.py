@@ -31,6 +31,7 @@ from graphlatent.cli.output import (
     Verbose,
     command_output,
 )
+from graphlatent.display import counted
 from graphlatent.errors import ConfigError, TrainingInterrupted
 from graphlatent.io.atomic import refuse_unwritable_folder, write_json
 from graphlatent.io.config_file import RunConfig, read_toml
@@ -217,10 +218,10 @@ def _interruptible() -> Iterator[threading.Event]:
 
 
 def _summary(about: dict[str, Any], settings: Settings) -> str:
-    graphs = "1 graph" if about["graphs"] == 1 else f"{about['graphs']:,} graphs"
+    graphs, nodes = counted(about["graphs"], "graph"), counted(about["nodes"], "node")
     return (
-        f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} directed edges, features:"
-        f" {about['features']}; {settings.epochs} epochs"
+        f"{graphs}, {nodes}, {counted(about['edges'], 'directed edge')}, features:"
+        f" {about['features']}; {counted(settings.epochs, 'epoch')}"
     )
 
 
@@ -270,8 +271,10 @@ def _result(
 def _report(output: Output, result: dict[str, Any]) -> None:
     rows = result["input"]["nodes"] if result["level"] == "node" else result["input"]["graphs"]
     loss = "" if result["loss"] is None else f", loss {result['loss']:.4g}"
-    output.say(f"Trained {result['epochs']} epochs in {result['seconds']:.1f} s{loss}.")
-    output.say(f"{rows:,} embeddings of width {result['embedding_dim']} in {result['embeddings']}")
+    output.say(f"Trained {counted(result['epochs'], 'epoch')} in {result['seconds']:.1f} s{loss}.")
+    output.say(
+        f"{counted(rows, 'embedding')} of width {result['embedding_dim']} in {result['embeddings']}"
+    )
     if result["coordinates"]:
         output.say(
             "They contain coordinates computed from the edges, which nodes of other graphs do not"

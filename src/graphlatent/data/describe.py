@@ -7,6 +7,7 @@ from typing import Any
 from graphlatent.data.features import fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.options import label_hints
+from graphlatent.display import counted
 from graphlatent.errors import InputError
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -53,7 +54,7 @@ def _describe_given(graph: GraphData) -> str:
     if graph.columns is not None:
         names = list(graph.columns)
         listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-        return f"{len(names)} column(s): {listed}"
+        return f"{counted(len(names), 'column')}: {listed}"
     if graph.x is None:
         return "none (they will be computed from the edges)"
     num_rows, width = graph.x.shape

@@ -16,6 +16,7 @@ from rich.progress import Progress as RichProgress
 from rich.table import Column
 
 from graphlatent.config import NodeSettings, Settings
+from graphlatent.display import counted
 from graphlatent.training.duration import TimeEstimate, in_words
 from graphlatent.training.loop import Hooks, Progress
 
@@ -81,7 +82,7 @@ def training_bar(
 def _tell_time(seconds: float, settings: Settings) -> None:
     if not settings.progress and seconds < _LONG:
         return
-    epochs = "1 epoch" if settings.epochs == 1 else f"{settings.epochs} epochs"
+    epochs = counted(settings.epochs, "epoch")
     most = "" if settings.patience is None else "at most "
     text = f"training takes {most}{in_words(seconds)} ({epochs})"
     if seconds >= _VERY_LONG:
