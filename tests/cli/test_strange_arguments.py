@@ -40,7 +40,7 @@ def typed(monkeypatch, capsys, tables):
         (["bench", "runn"], "No such command 'runn'. Did you mean 'run'? See 'graphlatent bench"),
         (["train"], "Missing argument 'INPUT'. See 'graphlatent train --help'."),
         (["train", "edges.csv"], "Missing option '--out'. See 'graphlatent train --help'."),
-        (["train", "edges.csv", "--epochs", "3"], "No such option: --epochs"),
+        (["train", "edges.csv", "--epoch", "3"], "No such option: --epoch"),
         (["train", "a.csv", "b.csv", "--out", "r"], "Got unexpected extra argument"),
         (["demo", "--seed", "abc"], "Invalid value for '--seed': "),
         (["demo", "--seed", "9" * 30], "Invalid value for '--seed': "),

@@ -34,6 +34,10 @@ from graphlatent.cli.wording import at_shell
         ("Keep them: symmetrize=False.", "Keep them: --set symmetrize=false."),
         ("Keep them: --set symmetrize=false.", "Keep them: --set symmetrize=false."),
         ("Use device='cpu'.", "Use --device cpu."),
+        (
+            "allow replacing it (--overwrite, overwrite=True).",
+            "allow replacing it with --overwrite.",
+        ),
         # What is no setting, or a value that came in, stays.
         ("fit(graph, run=None)", "fit(graph, run=None)"),
         ("Got 'epochs=None'", "Got 'epochs=None'"),

@@ -30,7 +30,9 @@ app = typer.Typer(
     cls=PlainGroup,
     pretty_exceptions_enable=False,
 )
-data = typer.Typer(help="The data sets of the paper.", no_args_is_help=True, cls=PlainGroup)
+data = typer.Typer(
+    help="Data sets that can be given by name.", no_args_is_help=True, cls=PlainGroup
+)
 data.command("list", cls=PlainCommand)(list_data)
 app.add_typer(data, name="data")
 bench = typer.Typer(

@@ -23,7 +23,7 @@ def embed(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Embed a graph, the trained one or a new one of the same kind.
+    """Embed a graph with a trained run: the same graph, or a new one of its kind.
 
     Column names default to those used in training.
     """

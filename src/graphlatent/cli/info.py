@@ -29,7 +29,7 @@ def info(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say what is in a run folder or an input: sizes, degrees, features, problems found."""
+    """Describe a run folder or an input: sizes, degrees, features and problems."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         from graphlatent.data.describe import describe_graph, find_problems
         from graphlatent.io.regular_files import is_folder
@@ -101,7 +101,10 @@ def settings(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List every setting: the arguments of the estimators, the keys of TOML files and of --set."""
+    """List every setting with its default, meaning and allowed values.
+
+    They are arguments of the estimators in Python, and names for --set and for TOML files here.
+    """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         from graphlatent.config import describe
 

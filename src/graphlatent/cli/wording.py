@@ -16,6 +16,7 @@ _VALUE = re.compile(r"(?<![\w.'\"-])(?<!--set )([a-z]\w*)=('[^']*'|True|False|No
 
 def at_shell(text: str) -> str:
     """A message with the names of flags, and settings as `--set` takes them."""
+    text = text.replace("(--overwrite, overwrite=True)", "with --overwrite")
     text = _OPTION.sub(lambda found: _flag(found[1]), text)
     text = _PARAMETER.sub(_parameter, text)
     return _VALUE.sub(_assignment, text)

@@ -83,11 +83,12 @@ def is_folder(path: Path) -> bool:
 def near_name(path: Path) -> str:
     """The question whether a file of nearly this name, in the same folder, is meant; or ''."""
     try:
-        names = [each.name for each in islice(path.parent.iterdir(), _LISTED)]
+        # By their names without suffix: otherwise all short names with the same one are similar.
+        files = {each.stem: each for each in islice(path.parent.iterdir(), _LISTED)}
     except OSError:
         return ""
-    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
-    return f"Did you mean {path.parent / near[0]}?" if near else ""
+    near = difflib.get_close_matches(path.stem, files, n=1, cutoff=0.75)
+    return f"Did you mean {files[near[0]]}?" if near else ""
 
 
 def files_of(folder: Path) -> list[Path]:

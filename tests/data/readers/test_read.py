@@ -204,6 +204,8 @@ def test_a_path_that_is_nothing(tmp_path):
         read_graphs(tmp_path / "egdes.csv")
     with pytest.raises(InputError, match=rf"^nodes: .*no file .*edge.csv. Did you mean {meant}\?$"):
         read_graphs(meant, nodes=tmp_path / "edge.csv")
+    with pytest.raises(InputError, match=r"^nodes: there is no file .*x.csv. Check the path.$"):
+        read_graphs(meant, nodes=tmp_path / "x.csv")
     with pytest.raises(InputError, match=r"named 'mutagg'. Did you mean the data set 'MUTAG'\?$"):
         read_graphs("mutagg")
     with pytest.raises(InputError, match=r"named 'payments'. 'graphlatent data list' lists"):
