@@ -103,3 +103,21 @@ def test_shell_completion(typed, meant):
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
     assert meant in done.stdout.split()
+
+
+def test_defaults_that_the_size_changes_are_said(tables, monkeypatch):
+    from graphlatent.methods.lagraph import settings
+
+    monkeypatch.setattr(settings, "SMALL_GRAPH", 1)
+    monkeypatch.setattr(settings, "LARGE_GRAPH", 10)
+    monkeypatch.setattr(settings, "_NODE_EPOCHS", 500)
+    code, out, err = run("train", tables / "edges.csv", "--out", tables / "run")
+    assert code == 0, err
+    assert (
+        "note: a graph of this size has other defaults, so that training ends in minutes:"
+        " hidden_dim=128, epochs=12; for those of smaller graphs: --set hidden_dim=512 --epochs 100"
+    ) in err
+    assert "Trained 12 epochs" in out
+    # Nothing is said of what was set.
+    options = ["--out", tables / "own", "--set", "hidden_dim=8", "--epochs", 2]
+    assert "other defaults" not in run("train", tables / "edges.csv", *options)[2]
