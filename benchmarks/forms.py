@@ -39,7 +39,9 @@ def graph_of(density: float) -> GraphData:
 
 def step_of(graph: GraphData, form: str, device: torch.device) -> Any:
     """A function that runs one step."""
-    settings = resolve(NodeLaGraphSettings(hidden_dim=WIDTH, features=form), owner="benchmark")
+    settings = resolve(
+        NodeLaGraphSettings(preset="paper", hidden_dim=WIDTH, features=form), owner="benchmark"
+    )
     training, _ = set_up(
         graph,
         LaGraph(settings, level="node"),

@@ -292,9 +292,15 @@ def weights_table() -> str:
     records = [json.loads(line) for line in (RESULTS / "weights.jsonl").read_text().splitlines()]
     sets, changes = (list(dict.fromkeys(r[key] for r in records)) for key in ("set", "change"))
     changes.sort(key=lambda change: change != "the default")
-    cells = {(r["set"], r["change"]): f"{r['val']:.1f} / {r['test']:.1f}" for r in records}
+
+    def cell(name: str, change: str) -> str:
+        found = [r for r in records if (r["set"], r["change"]) == (name, change)]
+        return " / ".join(
+            f"{statistics.fmean(r[key] for r in found):.1f}" for key in ("val", "test")
+        )
+
     lines = ["| | " + " | ".join(changes) + " |", "|---" * (len(changes) + 1) + "|"]
-    lines += [f"| {s} | {' | '.join(cells[s, c] for c in changes)} |" for s in sets]
+    lines += [f"| {s} | {' | '.join(cell(s, c) for c in changes)} |" for s in sets]
     return "\n".join(lines)
 
 

@@ -128,15 +128,18 @@ def general_epoch(graph: GraphData, device: torch.device) -> Any:
     return epoch
 
 
-def fast_epoch(graph: GraphData, device: torch.device, precision: str) -> Any:
-    """A function that runs one epoch the fast path: what `GraphLaGraph.fit` runs."""
+def fast_epoch(
+    graph: GraphData, device: torch.device, precision: str, *, preset: str = "paper"
+) -> Any:
+    """A function that runs one epoch the fast path: what `GraphLaGraph(preset=...).fit` runs."""
     settings = GraphLaGraphSettings(
+        preset=preset,
         hidden_dim=WIDTH,
         num_layers=LAYERS,
         decoder_layers=1,
         batch_size=BATCH,
         mask_ratio=RATIO,
-        alpha=ALPHA,
+        alpha=ALPHA if preset == "paper" else 0.0,
         precision=precision,
     )
     training, _ = set_up(

@@ -109,10 +109,18 @@ def general_step(graph: GraphData, device: torch.device, width: int) -> Any:
     return step
 
 
-def fast_step(graph: GraphData, device: torch.device, width: int, precision: str) -> Any:
-    """A function that runs one step the fast path: what `NodeLaGraph.fit` runs."""
+def fast_step(
+    graph: GraphData, device: torch.device, width: int, precision: str, **changes: Any
+) -> Any:
+    """A function that runs one step the fast path: what `NodeLaGraph(preset="paper").fit` runs.
+
+    `changes` are settings; the measured loss is the paper's but for them.
+    """
     settings = resolve(
-        NodeLaGraphSettings(hidden_dim=width, precision=precision), owner="benchmark"
+        NodeLaGraphSettings(
+            **{"preset": "paper", "hidden_dim": width, "precision": precision, **changes}
+        ),
+        owner="benchmark",
     )
     training, _ = set_up(graph, LaGraph(settings, level="node"), device=device)
     training.model.train()

@@ -86,6 +86,7 @@ def latent(z, a):
             own=ones,
             averaged=ones,
             share=share,
+            coordinates=0.4,
             deviations=deviations,
         )
     v, q = np.linalg.eigh(np.cov(z.T, bias=True).reshape(width, width))
@@ -109,6 +110,9 @@ def latent(z, a):
     b_k = np.maximum(v * of_s - c * of_z, 0) / determinant
     from_z, from_s = (a_k**2 * v).sum(), (b_k**2 * u).sum()
     share = np.clip(from_s / (from_z + from_s), 0.25, 0.9)
+    known = min(mean_r / homophily, 1) if homophily > 0 else 1
+    degree = (off != 0).sum(1).mean()
+    signal_to_noise = homophily**2 * known * degree / max(1 - known, 0.01)
     walks = walk_with_restart(a)
     far = (walks @ z - (walks @ z).mean(0)) @ q
     spread_far = np.where(v > 0, far.var(0), 0)
@@ -123,7 +127,8 @@ def latent(z, a):
         averaged=floored(alone, spread_far),
         a=a_k,
         b=b_k,
-        share=min(share + (1 - share) * homophily, 0.9),
+        share=min(share + (1 - share) * homophily * (1 - known**2), 0.9),
+        coordinates=0.1 + 0.3 / (1 + 20 * signal_to_noise),
         deviations=deviations,
         kept=kept,
     )
@@ -187,7 +192,9 @@ def embedding(arguments, *, k, k0=512, few=64, feature_weight=1.0, encoder_weigh
     degrees = 1 / width if keeps_norms else 0
     variances = [feature_weight**2 * (1 - share), share, encoder_weight**2 * 0.5 * share, degrees]
     fitted = blocks(*arguments)
-    factors = [scaled(b, v) for b, v in zip(fitted, [*variances, 0.1], strict=False)]
+    factors = [
+        scaled(b, v) for b, v in zip(fitted, [*variances, estimate.coordinates], strict=False)
+    ]
 
     def joined(*arguments):
         parts = zip(blocks(*arguments), factors, strict=True)

@@ -69,7 +69,7 @@ def test_graphs():
 
 
 def test_notes_of_a_graph_are_in_its_table():
-    with pytest.warns(UserWarning, match="both directions"):
+    with pytest.warns(UserWarning, match="read as undirected"):
         graph = read_graphs((PATH[:, :1], np.eye(2)))
     assert "<td>note</td>" in graph._repr_html_()
 

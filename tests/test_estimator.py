@@ -283,7 +283,7 @@ class TestEmbeddings:
         assert fitted.n_features_in_ == 4 + 4
         assert graph(degree_cap=3, preset="paper").fit(data).n_features_in_ == 4
         star = (np.array([[0] * 9, list(range(1, 10))]), None)
-        with pytest.warns(UserWarning, match="read in both directions"):
+        with pytest.warns(UserWarning, match="Edges are read as undirected"):
             assert fitted.transform(star).shape == (1, GRAPH_WIDTH)
 
     @pytest.mark.parametrize("size", [1, 2])

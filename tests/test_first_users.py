@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 import torch
 
 from cases import random_graph
 from graphlatent import NodeLaGraph, read_graphs
-from graphlatent.errors import ConfigError, InputError
+from graphlatent.errors import ConfigError
 
 
 def node(**values) -> NodeLaGraph:
@@ -44,7 +43,7 @@ class TestFoundByUsers:
 
     def test_nodes_of_several_graphs_can_be_told_apart(self, tmp_path):
         edges = pd.DataFrame({"source": [1, 2, 1], "target": [2, 3, 2], "graph": list("AAB")})
-        with pytest.warns(UserWarning, match="read in both directions"):
+        with pytest.warns(UserWarning, match="Edges are read as undirected"):
             embedded = node().fit(edges).embed(edges)
         frame = embedded.to_pandas()
         assert list(frame.index) == [("A", 1), ("A", 2), ("A", 3), ("B", 1), ("B", 2)]
@@ -55,7 +54,7 @@ class TestFoundByUsers:
 
     def test_directions_cannot_be_asked_for_after_reading(self):
         edges = (np.array([[0, 1], [1, 2]]), np.eye(3))
-        with pytest.warns(UserWarning, match="read in both directions"):
+        with pytest.warns(UserWarning, match="Edges are read as undirected"):
             both = read_graphs(edges)
         with pytest.raises(
             ConfigError,
@@ -69,38 +68,6 @@ class TestFoundByUsers:
             3,
             3 + 3 + 1 + 8,
         )
-
-    @pytest.mark.parametrize("use", ["fit", "fit_transform"])
-    def test_features_that_come_as_y_are_refused(self, use):
-        edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
-        adjacency, x = sp.csr_matrix((np.ones(4), edges)), np.eye(3)
-        tables = (
-            pd.DataFrame(edges.T, columns=["source", "target"]),
-            pd.DataFrame({"id": [0, 1, 2]}),
-        )
-        for graph, y in (
-            (adjacency, x),
-            (adjacency, sp.csr_matrix(x)),
-            (adjacency, torch.eye(3)),
-            (adjacency, x.tolist()),
-            (edges, x),
-            tables,
-        ):
-            with pytest.raises(
-                InputError,
-                match=(
-                    rf"NodeLaGraph.{use} ignores y, and y is a matrix of shape \(3, \d\) beside a"
-                    rf" graph without features.*NodeLaGraph.{use}\(\(graph, x\)\)"
-                ),
-            ):
-                getattr(node(), use)(graph, y)
-        # Labels are ignored, of several kinds too
-        for graph, y in (
-            (adjacency, [0, 1, 0]),
-            ((adjacency, x), np.eye(3)),
-            ([(adjacency, x)] * 3, np.eye(3)),
-        ):
-            getattr(node(), use)(graph, y)
 
     def test_ids_of_any_kind_can_be_saved(self, tmp_path):
         import networkx as nx
@@ -165,11 +132,11 @@ class TestFoundByUsers:
     def test_another_default_dtype_of_torch_changes_nothing(self, tmp_path):
         edges = pd.DataFrame({"source": [0, 1, 2], "target": [1, 2, 0], "weight": [1.0, 2.0, 3.0]})
         nodes = pd.DataFrame({"id": [0, 1, 2], "kind": ["a", "b", "a"], "size": [1.0, 2.5, 3.0]})
-        with pytest.warns(UserWarning, match="read in both directions"):
+        with pytest.warns(UserWarning, match="Edges are read as undirected"):
             usual = node().fit_transform((edges, nodes))
         torch.set_default_dtype(torch.float64)
         try:
-            with pytest.warns(UserWarning, match="read in both directions"):
+            with pytest.warns(UserWarning, match="Edges are read as undirected"):
                 data = read_graphs((edges, nodes))
             fitted = node().fit(data)
             rows = fitted.transform(data)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from graphlatent.methods.dgi import NodeDGI
     from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
     from graphlatent.methods.registry import load_estimator
+    from graphlatent.probes.evaluation.probe import probe
 
 __all__ = [
     "Embeddings",
@@ -41,6 +42,7 @@ __all__ = [
     "__version__",
     "load_dataset",
     "load_estimator",
+    "probe",
     "read_graphs",
 ]
 
@@ -58,6 +60,7 @@ _HOMES = {
     "TableOptions": "data.readers.options",
     "load_dataset": "data.datasets",
     "load_estimator": "methods.registry",
+    "probe": "probes.evaluation.probe",
     "read_graphs": "data.readers.read",
 }
 _MODULES = [

@@ -27,7 +27,8 @@ from graphlatent.config import Level, Settings, from_mapping, resolve, to_mappin
 from graphlatent.data.batches import Batch, full_batch
 from graphlatent.data.features import FeatureSpec, encode_features
 from graphlatent.data.graph import GraphData
-from graphlatent.data.readers.read import read_graphs, refuse_features_as_y
+from graphlatent.data.readers.read import read_graphs
+from graphlatent.data.readers.second_argument import graph_with_features, refuse_features_as_y
 from graphlatent.embedding import (
     Embeddings,
     check_finite_rows,
@@ -44,7 +45,8 @@ from graphlatent.errors import (
 from graphlatent.io.atomic import refuse_existing
 from graphlatent.io.config_file import RunConfig
 from graphlatent.io.history import History
-from graphlatent.io.runfolder import RunFolder, versions
+from graphlatent.io.runfolder import RunFolder
+from graphlatent.io.versions import versions
 from graphlatent.methods.base import Method
 from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
@@ -92,7 +94,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
     def fit(
         self: Self,
         X: Any,
-        y: object = None,
+        y: Any = None,
         *,
         run: RunFolder | str | Path | None = None,
         hooks: Hooks | None = None,
@@ -101,8 +103,8 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
 
         Args:
             X: one graph or several, in any form that `graphlatent.read_graphs` takes.
-            y: ignored; present for scikit-learn pipelines. Features are part of `X`, as in
-                `fit((adjacency, x))`.
+            y: `fit(adjacency, x)` is `fit((adjacency, x))`, also of an edge and a node table;
+                labels are ignored, what may be either is refused.
             run: a run folder, or its path, for checkpoints and the trained model. An unfinished
                 run of the same settings and input in it is resumed, the model of a complete one
                 is used as it is.
@@ -111,7 +113,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         Returns:
             The fitted estimator itself.
         """
-        refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit")
+        X = graph_with_features(X, y, owner=f"{type(self).__name__}.fit")
         run = run if run is None or isinstance(run, RunFolder) else RunFolder(run)
         check_hooks(hooks, owner=f"{type(self).__name__}.fit")
         graph, settings = self._read_to_fit(X)
@@ -158,11 +160,11 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
                 fitted._set_fitted(copy.deepcopy(training.model), training, everything, spec)
             yield epoch, fitted
 
-    def fit_transform(self, X: Any, y: object = None) -> Array:
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Fit on graphs and return their embeddings, float32 [M, D]."""
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit_transform")
         graph = self._read(X, self._resolved())
-        return self.fit(graph, y).transform(graph)
+        return self.fit(graph).transform(graph)
 
     def transform(self, X: Any) -> Array:
         """The embeddings of graphs with the same features as the fitted ones, float32 [M, D]."""

@@ -22,13 +22,13 @@ def test_of_an_input(tables):
         and facts["weighted"] is True
         and facts["features"] == "3 columns: age, city, kind"
     )
-    assert any("had no reverse" in note for note in facts["notes"]) and facts["problems"] == []
+    assert any("read as undirected" in note for note in facts["notes"]) and facts["problems"] == []
 
 
 def test_edge_columns_that_are_not_used_are_named(tables):
     edges = pd.read_csv(tables / "edges.csv")
     edges.assign(amount=1.5, day="Monday").to_csv(tables / "more.csv", index=False)
-    note = "edge columns that are not used: 'amount', 'day'"
+    note = "edge columns not used: amount, day."
     (found,) = [
         text
         for text in json.loads(run("info", tables / "more.csv", "--json")[1])["notes"]
@@ -38,7 +38,7 @@ def test_edge_columns_that_are_not_used_are_named(tables):
     assert f"note: {found}\n" in err
     chosen = ["--weight", "amount", "--out", tables / "run", "--overwrite"]
     _, _, err = run("train", tables / "more.csv", *chosen, *FAST)
-    assert "edge columns that are not used: 'weight', 'day'" in err
+    assert "edge columns not used: weight, day." in err
 
 
 def test_problems_are_found(tables):

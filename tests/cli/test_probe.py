@@ -92,17 +92,16 @@ def test_a_table_for_people(folder):
     summary = told(
         folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "kind", *FEW
     )["summary"]["embeddings"]["accuracy"]
-    line = next(line for line in out.splitlines() if "embeddings: accuracy" in line)
+    line = next(line for line in out.splitlines() if line.startswith("│ embeddings "))
     mean, spread, low, high = (
         f"{100 * summary[name]:.1f}" for name in ("mean", "std_splits", "low", "high")
     )
     assert [cell.strip() for cell in line.split("│")[1:-1]] == [
-        "embeddings: accuracy",
+        "embeddings",
         mean,
         spread,
-        "-",
         f"{low} to {high}",
-        "3",
+        "-",
     ]
     assert "Measured on 3 random splits: 30% training, 30% validation, 40% test." in out
     assert (
@@ -153,8 +152,19 @@ def test_from_a_csv_graph_to_a_score(tmp_path):
     result = told(tmp_path / "run", *options)
     # Those that the run learnt from
     assert result["notes"] == ["raw features: 2 column(s): age, city"]
-    assert set(result["summary"]) == {"embeddings", "raw features", "difference"}
-    whole = told(tmp_path / "run" / "embeddings.parquet", *options)
+    others = [
+        "raw features",
+        "propagated features",
+        "untrained encoder",
+        "raw features appended",
+        "majority class",
+    ]
+    names = ["embeddings", *others, *(f"minus {name}" for name in others)]
+    assert list(result["summary"]) == names
+    plain = told(tmp_path / "run" / "embeddings.parquet", *options)
+    assert plain["notes"][1].startswith("no propagated features, untrained encoder: of embeddings")
+    whole = told(tmp_path / "run" / "embeddings.parquet", *options, "--no-baselines")
+    assert set(whole["summary"]) == {"embeddings", "raw features", "minus raw features"}
     # A file does not know; the label is never one
     assert whole["notes"] == ["raw features: 3 column(s): age, city, secret"]
     # A label that the run learnt from
@@ -267,7 +277,7 @@ def test_raw_features_stand_beside_on_the_same_splits(folder, rows):
     )
     assert scores(result, "raw features") == [each.scores for each in theirs]
     expected = paired(ours, theirs)
-    found = result["summary"]["difference"]["accuracy"]
+    found = result["summary"]["minus raw features"]["accuracy"]
     assert (found["mean"], found["low"], found["high"]) == pytest.approx(
         (expected.mean, expected.low, expected.high)
     )
@@ -290,7 +300,7 @@ def test_the_file_holds_what_json_says_and_is_not_replaced_unasked(folder):
     assert (
         fails(*common)
         == f"{folder / 'r' / 'r.json'} exists already. Choose another path, or allow replacing it"
-        " (--overwrite, overwrite=True)."
+        " with --overwrite."
     )
     code, out, err = run(*common, "--overwrite", "--quiet")
     assert code == 0 and err == ""
@@ -312,6 +322,34 @@ def test_nothing_to_choose_is_null_in_json(folder):
     )
     assert json.loads(text)["results"]["embeddings"]["NMI"][0]["choices"][0]["val_score"] is None
     assert math.isfinite(json.loads(text)["summary"]["embeddings"]["NMI"]["std_seeds"])
+
+
+# --- metrics and regression ---
+
+
+def test_real_valued_labels_are_regressed(folder, rows):
+    result = told(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "age", *FEW)
+    splits = random_splits(60, num_splits=3, train_ratio=0.3, val_ratio=0.3)
+    direct = linear_probe(rows, np.arange(60) / 7, splits=splits, metric="R2")
+    assert scores(result, score="R2") == [pytest.approx(direct.scores)]
+    assert (result["task"], result["metric"], result["sizes"]) == ("regression", "R2", {})
+    assert list(result["summary"]) == ["embeddings", "training mean", "minus training mean"]
+    out = run(folder / "e.parquet", "--labels", folder / "labels.csv", "--label", "age", *FEW)[1]
+    assert "ridge regression of 60 rows" in out and "How it was selected: Per split" in out
+
+
+def test_a_rare_class_has_auc_and_ap(folder):
+    own = labels_with(folder, fraud=["yes" if i % 6 == 0 else "no" for i in range(60)])
+    options = [folder / "e.parquet", "--labels", own, "--label", "fraud", "--folds", "3"]
+    result = told(*options)
+    assert list(result["results"]["embeddings"]) == ["accuracy", "AUC", "AP"]
+    assert result["positive"] == "yes"
+    assert result["results"]["majority class"]["AUC"][0]["scores"] == [0.5] * 3
+    assert "AUC" in result["advice"]
+    out = run(*options)[1]
+    assert "AUC in %" in out and "What is shown of AUC and AP was chosen by that score." in out
+    one = told(*options, "--metric", "ap", "--positive", "no")
+    assert list(one["results"]["embeddings"]) == ["AP"] and one["positive"] == "no"
 
 
 # --- clear errors ---

@@ -20,7 +20,7 @@ def test_from_csv_to_embeddings_keyed_by_the_users_ids(tables):
     code, out, err = train(tables)
     assert code == 0, err
     assert "Trained 3 epochs" in out and f"40 embeddings of width {WIDTH}" in out
-    assert err.count("read in both directions") == 1
+    assert err.count("Edges are read as undirected") == 1
     frame = pd.read_parquet(tables / "run" / "embeddings.parquet")
     assert list(frame["id"]) == [f"user {i:02d}" for i in range(40)]
     assert frame.shape == (40, WIDTH + 1)

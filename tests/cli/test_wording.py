@@ -31,6 +31,18 @@ from graphlatent.cli.wording import at_shell
             "The 'size' parameter of NodeLaGraph has no effect without preset='plus'. Set that.",
             "The setting 'size' has no effect without --set preset=plus. Set that.",
         ),
+        (
+            "Keep directions: symmetrize=False (on the command line --set symmetrize=false).",
+            "Keep directions: --set symmetrize=false.",
+        ),
+        (
+            "merge='sum' or 'max' (on the command line --merge sum)",
+            "merge='sum' or 'max' (--merge sum)",
+        ),
+        (
+            "the limit with max_memory, --max-memory on the command line.",
+            "the limit with --max-memory.",
+        ),
         ("Keep them: symmetrize=False.", "Keep them: --set symmetrize=false."),
         ("Keep them: --set symmetrize=false.", "Keep them: --set symmetrize=false."),
         ("Use device='cpu'.", "Use --device cpu."),

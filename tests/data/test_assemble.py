@@ -38,17 +38,15 @@ def test_two_graphs_lie_side_by_side():
     assert graph.x.dtype == torch.float32
     assert graph.y.tolist() == [1, 0, 2]
     assert graph.undirected
-    assert graph.notes == ("1 nodes have no neighbour; they are embedded from their own features.",)
+    assert graph.notes == ("1 node has no neighbour; it is embedded from its own features.",)
 
 
 def test_symmetrize_says_so_once():
     one_way = raw(edge_index=[[0], [1]])
-    with pytest.warns(
-        GraphLatentWarning, match="1 edges had no reverse and were read in both directions"
-    ):
+    with pytest.warns(GraphLatentWarning, match="^Edges are read as undirected. Keep directions: "):
         graph = assemble([one_way])
     assert graph.edge_index.tolist() == [[0, 1], [1, 0]]
-    assert "symmetrize=False keeps directions" in graph.notes[0]
+    assert "symmetrize=False" in graph.notes[0] and graph.symmetrized
 
 
 def test_directions_are_kept_on_request():
@@ -68,7 +66,7 @@ def test_an_undirected_source_needs_no_warning_and_keeps_both_directions():
 def test_undirected_and_directed_graphs_together():
     graphs = [raw(edge_index=[[0], [1]], directed=False), raw(edge_index=[[0], [1]], directed=True)]
     assert assemble(graphs, symmetrize=False).edge_index.tolist() == [[0, 1, 2], [1, 0, 3]]
-    with pytest.warns(GraphLatentWarning, match="1 edges had no reverse"):
+    with pytest.warns(GraphLatentWarning, match="Edges are read as undirected"):
         assert assemble(graphs).num_edges == 4
 
 
@@ -86,8 +84,8 @@ def test_no_edges_is_allowed_and_said():
 def test_duplicates_and_loops_are_noted():
     graph = assemble([raw(edge_index=[[0, 1, 0, 1], [1, 0, 1, 1]])])
     assert graph.notes == (
-        "1 duplicate edges were merged (of several weights the largest is kept).",
-        "1 nodes have an edge to themselves.",
+        "1 repeated edge was merged: each counts once.",
+        "1 node has an edge to itself.",
     )
     assert graph.degree.tolist() == [1, 1]
 

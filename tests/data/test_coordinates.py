@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy as np
@@ -144,6 +145,12 @@ def test_tensors_give_the_same_coordinates_back(ids, scale):
         assert torch.equal(read.rows_of(graph), stored.values * scale)
 
 
+def damaged(**changed):
+    """Coordinates of the nodes 'a' and 'b' as tensors, with some of them changed."""
+    stored = NodeCoordinates(torch.ones(2, 1), objects("a", "b")).to_tensors()
+    return {**stored, **changed}
+
+
 @pytest.mark.parametrize(
     ("tensors", "message"),
     [
@@ -152,6 +159,23 @@ def test_tensors_give_the_same_coordinates_back(ids, scale):
             {"values": torch.ones(2, 1), "scale": torch.ones(()), "ids": torch.arange(3)},
             r"Coordinates must be one row per id, 3 ids. Got \(2, 1\).",
         ),
+        (damaged(text_ends=torch.tensor([1.0, 2.0])), "no coordinates of nodes: slice indices"),
+        (damaged(text_ends=torch.tensor(1)), "no coordinates of nodes: 'int' object is not sub"),
+        (damaged(text_ends=torch.tensor([1])), "must be one row per id, 1 ids"),
+        (damaged(text_ends=torch.tensor([0, 0])), "must be a different integer of 64 bits or text"),
+        (damaged(ids=torch.tensor([4, 4])), "must be a different integer of 64 bits or text"),
+        (
+            damaged(ids=torch.tensor([[4], [5]])),
+            r"or text for each node. Got int64 of shape \(2, 1",
+        ),
+        (damaged(ids=torch.tensor([4.0, 5.0])), "or text for each node. Got float32"),
+        (damaged(ids=torch.tensor(4)), r"or text for each node. Got int64 of shape \(\)"),
+        (damaged(ids=torch.ones(2, dtype=torch.bfloat16)), "no coordinates of nodes: Got unsupp"),
+        (damaged(values=torch.ones(2, 1, dtype=torch.complex64)), "Got torch.complex64 with"),
+        (damaged(values=torch.ones(2, 1, dtype=torch.bool)), "Got torch.bool with the scale 1"),
+        (damaged(values=torch.tensor([[1.0], [math.nan]])), "must be finite float32 numbers"),
+        (damaged(scale=torch.tensor(math.nan)), "with the scale nan"),
+        (damaged(scale=torch.ones(2)), "no coordinates of nodes: "),
     ],
 )
 def test_damaged_tensors(tensors, message):

@@ -52,6 +52,7 @@ def test_sparse_features(kind):
     assert second.x.toarray().tolist() == dense[1:].tolist()
 
 
+@pytest.mark.filterwarnings("ignore:.* repeated edges? w")
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.booleans(), st.integers(0, 99))
 def test_taking_apart_and_assembling_changes_nothing(sizes, columns, seed):

@@ -10,7 +10,11 @@ import pytest
 import scipy.sparse as sp
 
 from graphlatent import read_graphs
-from graphlatent.data.describe import describe_features, describe_graph, find_problems
+from graphlatent.data.describe import (
+    describe_features,
+    describe_graph,
+    find_problems,
+)
 
 EDGES = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -21,7 +25,7 @@ def test_by_hand():
     assert json.loads(json.dumps(found)) == {
         "graphs": 1,
         "nodes": 4,
-        "edges": 4,
+        "edges": 2,
         "undirected": True,
         "weighted": False,
         "mean_degree": 1.0,
@@ -29,8 +33,15 @@ def test_by_hand():
         "isolated_nodes": 1,
         "features": "4 (dense)",
         "labels": False,
-        "notes": ["1 nodes have no neighbour; they are embedded from their own features."],
+        "notes": ["1 node has no neighbour; it is embedded from its own features."],
     }
+
+
+def test_an_undirected_edge_is_one_edge():
+    edges = np.array([[0, 1, 2, 2], [1, 0, 2, 0]])
+    assert read_graphs((edges, None), symmetrize=False).num_distinct_edges == 4
+    with pytest.warns(match="Edges are read as undirected"):
+        assert read_graphs((edges, None)).num_distinct_edges == 3
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,3 +176,30 @@ def test_reading_deletes_nothing_and_the_next_writer_deletes_what_was_left(tmp_p
     assert names(tmp_path) == before
     small().fit(random_graph([9]), run=run)
     assert before - names(tmp_path) == set(left)
+
+
+def test_a_lock_that_is_another_file_too_is_refused(tmp_path):
+    """What is written into the lock would replace what that file holds."""
+    other = tmp_path / "letter.txt"
+    other.write_text("Dear reader")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    os.link(other, folder / LOCK)
+    with pytest.raises(OutputError, match="it is a link to another file too"):
+        small().fit(random_graph([9]), run=folder)
+    assert other.read_text() == "Dear reader"
+
+
+@pytest.mark.parametrize("begun_again", [False, True])
+def test_a_folder_that_was_deleted_is_not_written_any_more(tmp_path, begun_again):
+    """Neither is the run that another process may have begun in its place."""
+    run = RunFolder(tmp_path / "run")
+    with run.writing():
+        shutil.rmtree(run.path)
+        if begun_again:
+            run.path.mkdir()
+            (run.path / LOCK).write_text("of another process")
+        before = names(tmp_path)
+        with pytest.raises(OutputError, match="was deleted or replaced while it was being written"):
+            run.save_snapshot(Snapshot({}, "{}"))
+    assert names(tmp_path) == before

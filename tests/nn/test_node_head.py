@@ -111,7 +111,7 @@ class TestNodeHead:
         assert squares == pytest.approx(expected, rel=1e-4)
         with_coordinates = (x, matrix, hidden, 50 * coordinates_of(20))
         found = node_head(*with_coordinates, feature_weight=0, encoder_weight=0)(*with_coordinates)
-        assert float(found.square().sum(1).mean()) == pytest.approx(0.3 + 0.1, rel=1e-4)
+        assert float(found.square().sum(1).mean()) == pytest.approx(0.3 + 0.4, rel=1e-4)
 
     def test_sparse_and_dense_features_agree(self, monkeypatch):
         monkeypatch.setattr(module, "BASIS_DIM", 8)

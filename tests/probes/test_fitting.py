@@ -22,7 +22,6 @@ from graphlatent.probes.fitting import (
     PreprocessedMatrix,
     ProbeSetting,
     grid_scores,
-    predictions,
 )
 from graphlatent.probes.metrics import METRICS
 
@@ -37,6 +36,11 @@ def reference(classifier, x, y, l2):
 
 
 # --- answers against scikit-learn, one fit at a time ---
+
+
+def predictions(*args, **kwargs):
+    """The predicted labels of every fit."""
+    return [each.labels for each in fitting.predictions(*args, **kwargs)]
 
 
 @pytest.mark.parametrize("classifier", ["logistic", "svm"])
@@ -122,8 +126,8 @@ def test_grid_scores_are_those_of_the_answers(classifier, metric):
         truth,
         grid,
         classifier=classifier,
-        metric=metric,
-    )
+        metrics=[metric],
+    )[metric]
     assert scores.shape == (2, 4)
     for g, setting in enumerate(grid):
         found = predictions(
@@ -187,7 +191,9 @@ def test_chunks_change_nothing(multi, monkeypatch):
         matrix = matrix_of(rows)
         given_answers = predictions(matrix, fits, chosen, classifier="logistic")
         return (
-            grid_scores(matrix, fits, truth, grid, classifier="logistic", metric="accuracy"),
+            grid_scores(matrix, fits, truth, grid, classifier="logistic", metrics=["accuracy"])[
+                "accuracy"
+            ],
             given_answers,
         )
 

@@ -18,6 +18,7 @@ from graphlatent.data.splits import Split, random_splits
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes.knn import knn_probe
+from graphlatent.probes.metrics import METRICS
 
 EVERYTHING = [(d, s) for d in ("euclidean", "cosine") for s in ("none", "standard")]
 
@@ -303,8 +304,8 @@ def test_tiny_cases():
             {"metric": "auc"},
             ConfigError,
             (
-                "The 'metric' parameter of Protocol must be one of ('accuracy', 'micro-F1'). Got"
-                " 'auc' instead."
+                f"The 'metric' parameter of Protocol must be one of {tuple(METRICS)}. Got 'auc'"
+                " instead."
             ),
         ),
         (

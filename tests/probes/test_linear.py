@@ -17,6 +17,7 @@ from graphlatent.data.splits import Split, random_splits
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.probes.linear import linear_probe
+from graphlatent.probes.metrics import METRICS
 from graphlatent.probes.results import Choice
 
 L2_GRID, PREPROCESSING = (1e-3, 1e-1), ("none", "row", "standard")
@@ -332,8 +333,8 @@ def test_a_single_class_and_three_rows():
             {"metric": "auc"},
             ConfigError,
             (
-                "The 'metric' parameter of Protocol must be one of ('accuracy', 'micro-F1'). Got"
-                " 'auc' instead."
+                f"The 'metric' parameter of Protocol must be one of {tuple(METRICS)}. Got 'auc'"
+                " instead."
             ),
         ),
         (

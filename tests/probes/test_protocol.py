@@ -8,6 +8,7 @@ import torch
 
 from graphlatent.data.splits import Split
 from graphlatent.errors import ConfigError, InputError, ProtocolError
+from graphlatent.probes.metrics import METRICS
 from graphlatent.probes.protocol import Protocol, ReleasedProtocol, SplitPrediction
 from graphlatent.probes.results import Choice
 
@@ -251,6 +252,5 @@ def test_unknown_metric():
         Protocol([0, 1], [Split(part(0), part(), part(1))], metric="auc")
     assert (
         str(caught.value)
-        == "The 'metric' parameter of Protocol must be one of ('accuracy', 'micro-F1'). Got 'auc'"
-        " instead."
+        == f"The 'metric' parameter of Protocol must be one of {tuple(METRICS)}. Got 'auc' instead."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 
 from graphlatent import GraphLaGraph, NodeLaGraph, RunFolder, read_graphs
 from graphlatent.errors import RunFolderError, TrainingInterrupted
+from graphlatent.io.tensors import load_tensors, save_tensors
 from graphlatent.training import encoding
 from graphlatent.training.loop import Hooks
 
@@ -156,3 +158,37 @@ def test_fingerprints_do_not_depend_on_what_holds_the_values(edges, nodes):
     assert read_graphs((edges, nodes.astype({"size": np.float64}))).fingerprints() == table
     arrays = (edges[["source", "target"]].to_numpy().T, None, np.ones(24))
     assert read_graphs(arrays).fingerprints().items() <= table.items()
+
+
+def test_a_checkpoint_of_another_run_is_refused(edges, nodes, tmp_path):
+    runs = [
+        begin((edges, each), tmp_path / str(i))
+        for i, each in enumerate((nodes, nodes.assign(size=nodes["age"] ** 3)))
+    ]
+    shutil.copy(runs[1].state_path, runs[0].state_path)
+    with pytest.raises(RunFolderError, match=r"last\.safetensors is the checkpoint of another run"):
+        make().fit((edges, nodes), run=runs[0])
+
+
+def test_a_checkpoint_of_an_earlier_version_is_resumed(edges, nodes, tmp_path):
+    """It does not say which run it is of."""
+    whole = make().fit((edges, nodes))
+    run = begin((edges, nodes), tmp_path)
+    snapshot = run.load_snapshot()
+    save_tensors(run.state_path, snapshot.tensors, snapshot.position)
+    resumed = make().fit((edges, nodes), run=run)
+    np.testing.assert_array_equal(
+        resumed.transform((edges, nodes)), whole.transform((edges, nodes))
+    )
+
+
+@pytest.mark.parametrize("of_other_nodes", [True, False])
+def test_coordinates_of_another_run_are_refused(edges, tmp_path, of_other_nodes):
+    """Without them, the finished folder would hold coordinates that its model was not fitted on."""
+    run = begin(edges, tmp_path)
+    path = run.path / "coordinates.safetensors"
+    tensors, about = load_tensors(path)
+    changed = {"ids": tensors["ids"] + 1} if of_other_nodes else {"values": -tensors["values"]}
+    save_tensors(path, {**tensors, **changed}, about)
+    message = refusal(edges, run)
+    assert "coordinates.safetensors: not the file that the run began with" in message

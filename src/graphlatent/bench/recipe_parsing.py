@@ -23,7 +23,7 @@ from graphlatent.bench.shapes import SHAPES
 from graphlatent.config import Level, Settings
 from graphlatent.data.datasets import dataset_info
 from graphlatent.errors import ConfigError, InputError, bad_argument
-from graphlatent.probes.metrics import METRICS
+from graphlatent.probes.metrics import OF_ENTRIES
 
 # By protocol the layouts of files that hold what it needs: whole graphs, one graph, published
 # parts of nodes, published parts of graphs.
@@ -66,7 +66,7 @@ def parse_recipe(values: Mapping[str, Any], *, name: str) -> Recipe:
     tables = (*(table.name for table in table_files()), OWN_TABLE)
     _one_of(texts["table"], tables, key="table", owner=owner)
     _one_of(texts["level"], ("graph", "node"), key="level", owner=owner)
-    _one_of(texts["metric"], METRICS, key="metric", owner=owner)
+    _one_of(texts["metric"], OF_ENTRIES, key="metric", owner=owner)
     _one_of(texts["protocol"], PROTOCOLS, key="protocol", owner=owner)
     binarize = values.get("binarize", False)
     if not isinstance(binarize, bool):

@@ -38,6 +38,12 @@ def embed(
         before = options_of_run(RunFolder(run_path))
         if reading.nodes is None:
             before = replace(before, features=None)
+        if before.until is not None and reading.until is None:
+            output.note(
+                f"The run was trained on edges until {before.until}; here all edges are read. To"
+                " leave later ones out, give --until."
+            )
+            before = before.without_until()
         options = reading.table_options(before).without_labels()
         graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         embeddings = estimator.embed(graph)

@@ -60,6 +60,7 @@ def links(
         from graphlatent.config import to_mapping
         from graphlatent.data.describe import describe_graph
         from graphlatent.probes.evaluation.links import LinkPlan, evaluate_links
+        from graphlatent.probes.evaluation.score_tables import score_tables
 
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
@@ -92,9 +93,8 @@ def links(
             "selection": comparison.selection,
             **comparison.to_dict(),
         }
-        print_scores(
-            output, f"Held-out edges against other pairs, {num_test:,} of each, in %", comparison
-        )
+        title = f"Held-out edges against other pairs, {num_test:,} of each"
+        print_scores(output, title, score_tables(comparison))
         output.say(
             "AUC: the chance that an edge scores higher than another pair. AP: average precision."
             " Both are 50 by guessing."

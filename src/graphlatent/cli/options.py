@@ -58,6 +58,13 @@ class InputOptions:
             "--weight", metavar="COLUMN", help="Edge table: column of weights ('weight', if there)."
         ),
     ] = None
+    merge: Annotated[
+        str | None,
+        typer.Option(
+            "--merge",
+            help="Weight of repeated edges: sum, mean, count (how often they occur) or max (max).",
+        ),
+    ] = None
     id_column: Annotated[
         str | None, typer.Option("--id", metavar="COLUMN", help="Node table: column of ids ('id').")
     ] = None
@@ -67,6 +74,29 @@ class InputOptions:
             "--graph-column",
             metavar="COLUMN",
             help="Both tables: column that says which graph a row is of ('graph', if there).",
+        ),
+    ] = None
+    bipartite: Annotated[
+        bool,
+        typer.Option(
+            "--bipartite",
+            help=(
+                "Source and target are of two kinds (users, items): equal ids are different nodes,"
+                " named COLUMN:ID, such as user:7."
+            ),
+        ),
+    ] = False
+    time_column: Annotated[
+        str | None, typer.Option("--time", help="Edge table: column of times, for --until.")
+    ] = None
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until",
+            help=(
+                "Use the edges up to this date or number, inclusive (2024-06-30: to the end of that"
+                " day)."
+            ),
         ),
     ] = None
     label: Annotated[
@@ -107,6 +137,10 @@ class InputOptions:
             "graph": self.graph_column,
             "label": self.label or None,
             "features": names and tuple(name.strip() for name in names if name.strip()),
+            "merge": self.merge,
+            "bipartite": self.bipartite or None,
+            "time": self.time_column,
+            "until": self.until,
         }
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         return replace(before or TableOptions(), **chosen)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NoReturn, TypeAlias
@@ -20,6 +21,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from graphlatent.cli.interrupts import INTERRUPTED, command_begins
 from graphlatent.cli.streams import is_of_a_stream
@@ -54,6 +56,10 @@ OUT_OF_MEMORY = (
 )
 
 
+# All but tabs and line ends.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
 def _out_of_memory(error: Exception) -> bool:
     """Whether an error says that memory ran out: Python's own, or torch's on a CPU or a GPU."""
     return (
@@ -61,6 +67,15 @@ def _out_of_memory(error: Exception) -> bool:
         or "can't allocate memory" in str(error)
         or "out of memory" in str(error)
     )
+
+
+class SafeConsole(Console):
+    """A console on which text cannot move the cursor or set the title: control characters show."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The text without control characters; those of files would act on the terminal."""
+        shown = _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+        return super().render_str(shown, **options)
 
 
 @dataclass
@@ -71,10 +86,12 @@ class Output:
     as_json: bool
     verbose: bool = False
     out: Console = field(
-        default_factory=lambda: Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+        default_factory=lambda: SafeConsole(
+            highlight=False, soft_wrap=True, markup=False, emoji=False
+        )
     )
     err: Console = field(
-        default_factory=lambda: Console(
+        default_factory=lambda: SafeConsole(
             stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False
         )
     )
@@ -100,6 +117,18 @@ class Output:
         yield
         self.detail(f"{what} in {time.monotonic() - began:.1f} s")
 
+    @contextmanager
+    def working(self, doing: str) -> Iterator[Callable[[str], None]]:
+        """A line on a terminal's standard error that says what is being worked on.
+
+        The context is a function that changes it; the line is gone at the end.
+        """
+        if self.quiet or not self.err.is_terminal:
+            yield lambda what: None
+            return
+        with self.err.status(doing) as status:
+            yield lambda what: status.update(f"{doing} {what}")
+
     def say(self, text: str = "") -> None:
         """A line of the result; silent with `--json`."""
         if not self.as_json:
@@ -109,7 +138,7 @@ class Output:
         """A table of the result; silent with `--json`."""
         if self.as_json:
             return
-        table = Table(title=title, title_justify="left")
+        table = Table(title=title or None, title_justify="left")
         # Names that are typed again, such as those of cells, are not broken into lines.
         are_names = all(" " not in row[0] for row in rows)
         for i, name in enumerate(columns):

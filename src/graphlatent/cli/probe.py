@@ -41,6 +41,29 @@ def probe(
         typer.Option("--id", help="Column of ids in --labels and --raw (as in the embeddings)."),
     ] = None,
     kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "linear",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            help=(
+                "What decides and is shown: accuracy, balanced, f1, auc, ap; of numbers r2, mae (as"
+                " it suits the labels)."
+            ),
+        ),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task", help="'classification' or 'regression' (regression of real-valued labels)."
+        ),
+    ] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            "--positive",
+            help="The positive one of two classes, for ap (1, true, yes or the rarer).",
+        ),
+    ] = None,
     splits: Annotated[
         int | None, typer.Option("--splits", help="Random splits (20).", min=1, max=10_000)
     ] = None,
@@ -67,7 +90,32 @@ def probe(
     ] = None,
     raw: Annotated[
         Path | None,
-        typer.Option("--raw", help="Node table: probe its feature columns beside the embeddings."),
+        typer.Option(
+            "--raw", help="Node table whose feature columns are the raw features to compare with."
+        ),
+    ] = None,
+    no_baselines: Annotated[
+        bool,
+        typer.Option(
+            "--no-baselines",
+            help="Probe the embeddings alone: no features, untrained encoder and majority class.",
+        ),
+    ] = False,
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            "--graph",
+            help="What the embeddings are of, as 'graphlatent train' takes it (that of the run).",
+        ),
+    ] = None,
+    nodes: Annotated[
+        Path | None, typer.Option("--nodes", help="Node table that goes with --graph.")
+    ] = None,
+    source_column: Annotated[
+        str | None, typer.Option("--source", help="Edge table: column of the start ('source').")
+    ] = None,
+    target_column: Annotated[
+        str | None, typer.Option("--target", help="Edge table: column of the end ('target').")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="JSON file for the whole result.")
@@ -82,35 +130,40 @@ def probe(
     Its settings are chosen without the test labels.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
-        from graphlatent.probes.evaluation.evaluate import evaluate, split_notes
+        from graphlatent.data.readers.options import TableOptions
+        from graphlatent.probes.evaluation.baselines import GraphChoice
         from graphlatent.probes.evaluation.files import read_task
         from graphlatent.probes.evaluation.plan import evaluation_plan
+        from graphlatent.probes.evaluation.report import PreparedProbe
 
-        plan = evaluation_plan(kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds)
+        plan = evaluation_plan(
+            kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds, metric=metric
+        )
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
-        task = read_task(embeddings, labels, label=label or (), id_column=id_column, raw=raw)
-        drawn = plan.splits(task.labels)
-        notes = [*task.notes, *split_notes(task.labels, plan, drawn)]
-        for note in notes:
+        options = TableOptions(
+            source=source_column or "source", target=target_column or "target", id=id_column or "id"
+        )
+        probe_task = read_task(
+            embeddings,
+            labels,
+            label=label or (),
+            id_column=id_column,
+            raw=raw,
+            graph=GraphChoice(graph, nodes, options),
+            baselines=not no_baselines,
+            task=task,
+            positive=positive,
+        )
+        prepared = PreparedProbe.of(probe_task, plan)
+        for note in prepared.notes:
             output.note(note)
-        comparison = evaluate(task.representations, task.labels, plan, splits=drawn)
-        result = {
-            "embeddings": str(embeddings),
-            "labels": str(labels),
-            "notes": notes,
-            "kind": plan.kind,
-            "metric": comparison.metric,
-            "measured_on": plan.description,
-            "selection": comparison.selection,
-            "label": list(task.labels.names),
-            "rows": len(task.labels.values),
-            "sizes": task.labels.counts,
-            **comparison.to_dict(),
-        }
-        print_scores(output, f"{plan.kind} probe of {result['rows']:,} rows, in %", comparison)
-        output.say(f"Measured on {plan.description}.")
-        output.say(f"How it was selected: {comparison.selection}")
+        with output.working("probing") as progress:
+            report = prepared.run(baselines=not no_baselines, progress=progress)
+        result = {"embeddings": str(embeddings), "labels": str(labels), **report.to_dict()}
+        print_scores(output, report.title, report.tables)
+        for sentence in report.sentences:
+            output.say(sentence)
         output.result(result)
         if out is not None:
             write_json(out, result)

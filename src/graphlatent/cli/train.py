@@ -69,6 +69,7 @@ def train(
     ):
         from graphlatent.data.describe import describe_graph
         from graphlatent.data.readers.options import options_of_run
+        from graphlatent.io.input_place import input_place
         from graphlatent.io.runfolder import RunFolder
         from graphlatent.training.encoding import uses_coordinates
 
@@ -97,6 +98,7 @@ def train(
         with output.timed("embeddings computed and written"):
             estimator.embed(graph).save(run.embeddings_path, overwrite=True)
         output.detail(f"CPU threads in training: {estimator.num_threads_}")
+        about |= input_place(source, reading.nodes)
         result = _result(estimator, about=about, seconds=seconds, run=run)
         write_json(run.results_path, result)
         _report(output, result)
@@ -219,8 +221,9 @@ def _interruptible() -> Iterator[threading.Event]:
 
 def _summary(about: dict[str, Any], settings: Settings) -> str:
     graphs, nodes = counted(about["graphs"], "graph"), counted(about["nodes"], "node")
+    kind = "undirected" if about["undirected"] else "directed"
     return (
-        f"{graphs}, {nodes}, {counted(about['edges'], 'directed edge')}, features:"
+        f"{graphs}, {nodes}, {counted(about['edges'], kind + ' edge')}, features:"
         f" {about['features']}; {counted(settings.epochs, 'epoch')}"
     )
 

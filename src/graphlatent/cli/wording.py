@@ -12,14 +12,22 @@ _FLAGS = {"graph": "--graph-column", "node_attributes": "--features"}
 _OPTION = re.compile(r"(?:the )?option '(\w+)'")
 _PARAMETER = re.compile(r"The '(?:--)?([\w-]+)' parameter of ([\w. ]+?) (must|has)\b")
 _VALUE = re.compile(r"(?<![\w.'\"-])(?<!--set )([a-z]\w*)=('[^']*'|True|False|None)(?![\w'])")
+# What the library says for both of its users: "symmetrize=False (on the command line --set ...)".
+_ASIDE = re.compile(r"(?:\w+=\S+ )?\(on the command line ([^)]*)\)")
+_EITHER = re.compile(r"\w+, (--[\w-]+) on the command line")
 
 
 def at_shell(text: str) -> str:
     """A message with the names of flags, and settings as `--set` takes them."""
     text = text.replace("(--overwrite, overwrite=True)", "with --overwrite")
+    text = _EITHER.sub(r"\1", _ASIDE.sub(_aside, text))
     text = _OPTION.sub(lambda found: _flag(found[1]), text)
     text = _PARAMETER.sub(_parameter, text)
     return _VALUE.sub(_assignment, text)
+
+
+def _aside(found: re.Match[str]) -> str:
+    return f"({found[1]})" if found[0].startswith("(") else found[1]
 
 
 def _flag(name: str) -> str:

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from graphlatent.data.graph import RawGraph
+from graphlatent.data.sparse_input import consistent_coo, consistent_csr
 from graphlatent.display import counted
 from graphlatent.errors import InputError
+from graphlatent.io.regular_files import refusing_damage
 from graphlatent.ops.sparse import SparseMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -59,7 +61,8 @@ def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
     x = graph.x
     _refuse_complex(x, graph.name)
     if isinstance(x, Tensor) and x.layout != torch.strided and x.ndim == 2:
-        x = x.detach().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
+        with refusing_damage(f"{graph.name}: the sparse features are inconsistent"):
+            x = consistent_coo(x)
         x = SparseMatrix.from_coo(
             x.indices()[0], x.indices()[1], x.values(), (x.shape[0], x.shape[1])
         )
@@ -68,7 +71,8 @@ def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
     elif hasattr(x, "tocsr"):
         # In double precision, so that the sum of duplicates does not overflow small integers.
         exact = x if x.dtype in (np.bool_, np.float32, np.float64) else x.astype(np.float64)
-        features = SparseMatrix.from_scipy(exact)
+        with refusing_damage(f"{graph.name}: the sparse features are inconsistent"):
+            features = SparseMatrix.from_scipy(consistent_csr(exact))
     else:
         features = torch.from_numpy(numeric_array(x, name=graph.name, what="features"))
         if features.ndim != 2:

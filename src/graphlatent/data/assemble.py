@@ -26,6 +26,7 @@ from graphlatent.data.edges import (
 from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.ids import exact_ids
 from graphlatent.data.memory_limit import require_memory
+from graphlatent.data.merging import MEANING, Merge, checked_merge
 from graphlatent.data.weights import joined_weights
 from graphlatent.errors import GraphLatentWarning, InputError
 from graphlatent.ops.sparse import SparseMatrix
@@ -34,13 +35,17 @@ from graphlatent.ops.sparse import SparseMatrix
 _BYTES_PER_NODE = 32
 
 
-def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphData:
+def assemble(
+    graphs: Sequence[RawGraph], *, symmetrize: bool = True, merge: Merge | None = None
+) -> GraphData:
     """The graphs checked, cleaned and joined.
 
     Args:
         graphs: one or more graphs, all with features of the same width, or all with the same
             columns, or all without.
-        symmetrize: read every edge in both directions, with one warning where that added edges.
+        symmetrize: read every edge in both directions, with one warning where that changed them.
+        merge: the weight of edges that are there more than once: 'max', 'sum', 'mean' or 'count';
+            None for 'max', with a warning where that drops weights.
 
     Raises:
         InputError: where a graph cannot be used; the message names the graph and what to do.
@@ -49,6 +54,7 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
         raise InputError(
             "There are no graphs in the input. Give at least one graph with at least one node."
         )
+    rule = "max" if merge is None else checked_merge(merge)
     offsets = _offsets(graphs)
     num_nodes = int(offsets[-1])
     edge_parts = [
@@ -59,11 +65,19 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
     edge_weight = joined_weights(graphs, [e.shape[1] for e in edge_parts])
     undirected = _undirected_nodes(graphs)
     clean = clean_edges(
-        edge_index, edge_weight, num_nodes=num_nodes, symmetrize=symmetrize, undirected=undirected
+        edge_index,
+        edge_weight,
+        num_nodes=num_nodes,
+        symmetrize=symmetrize,
+        merge=rule,
+        undirected=undirected,
+        ptr=torch.from_numpy(offsets),
     )
-    notes = _notes_of_edges(clean, num_nodes)
-    notes_of_readers = _notes_of_readers(graphs)
-    for note in (*notes_of_readers, *(notes[:1] if clean.num_added else ())):
+    important = (
+        *_notes_of_readers(graphs),
+        *_notes_of_changes(clean, edge_weight, merge),
+    )
+    for note in important:
         warnings.warn(note, GraphLatentWarning, stacklevel=3)
     if clean.edge_index.shape[1] == 0:
         what = (
@@ -88,8 +102,8 @@ def assemble(graphs: Sequence[RawGraph], *, symmetrize: bool = True) -> GraphDat
         y=_joined_labels(graphs),
         undirected=symmetrize
         or is_symmetric(clean.edge_index, clean.edge_weight, num_nodes=num_nodes),
-        symmetrized=clean.num_added > 0,
-        notes=(*notes_of_readers, *notes),
+        symmetrized=clean.symmetrized,
+        notes=(*important, *_notes_of_edges(clean, merge, num_nodes)),
     )
 
 
@@ -209,26 +223,60 @@ def _notes_of_readers(graphs: Sequence[RawGraph]) -> tuple[str, ...]:
     )
 
 
-def _notes_of_edges(clean: CleanEdges, num_nodes: int) -> tuple[str, ...]:
-    """What was done to the edges, added ones first, and what is unusual about them."""
+def _notes_of_changes(
+    clean: CleanEdges, given_weight: Tensor | None, merge: Merge | None
+) -> tuple[str, ...]:
+    """What was done to the edges that changes embeddings, and how to have it otherwise."""
+    notes = []
+    if clean.symmetrized:
+        weighted = clean.num_both_ways and clean.edge_weight is not None
+        meaning = MEANING[merge or "max"]
+        which = f"; where both directions are listed, {meaning}" if weighted else ""
+        notes.append(
+            f"Edges are read as undirected{which}. Keep directions: symmetrize=False (on the"
+            " command line --set symmetrize=false)."
+        )
+    if merge in ("sum", "count") and clean.num_listed_twice:
+        notes.append(
+            "Every edge is listed in both directions with the same weight"
+            f" ({clean.num_listed_twice:,} undirected): merge='{merge}' does not add up the two."
+        )
+    if merge == "count" and given_weight is not None:
+        notes.append("Edge weights are not used: with merge='count' the weight is a number.")
+    if merge is None and clean.num_merged and given_weight is not None:
+        notes.append(
+            f"{_repeated(clean)}: {MEANING['max']}. Choose with merge='sum', 'mean', 'count' or"
+            " 'max' (on the command line --merge sum)."
+        )
+    return tuple(notes)
+
+
+def _repeated(clean: CleanEdges) -> str:
+    if clean.num_merged == 1:
+        return "1 repeated edge was merged"
+    return f"{clean.num_merged:,} repeated edges were merged"
+
+
+def _notes_of_edges(clean: CleanEdges, merge: Merge | None, num_nodes: int) -> tuple[str, ...]:
+    """What is unusual about the edges."""
     notes, edge_index = [], clean.edge_index
-    if clean.num_added:
-        notes.append(
-            f"{clean.num_added:,} edges had no reverse and were read in both directions, as the"
-            " method works on undirected graphs (reading with symmetrize=False keeps directions)."
-        )
-    if clean.num_merged:
-        notes.append(
-            f"{clean.num_merged:,} duplicate edges were merged (of several weights the largest is"
-            " kept)."
-        )
+    if clean.num_merged and clean.edge_weight is None:
+        notes.append(f"{_repeated(clean)}: each counts once.")
+    elif clean.num_merged and merge is not None:
+        notes.append(f"{_repeated(clean)}: {MEANING[merge]}.")
     if clean.num_self_loops:
-        notes.append(f"{clean.num_self_loops:,} nodes have an edge to themselves.")
+        notes.append(
+            "1 node has an edge to itself."
+            if clean.num_self_loops == 1
+            else f"{clean.num_self_loops:,} nodes have an edge to themselves."
+        )
     has_neighbour = torch.zeros(num_nodes, dtype=torch.bool)
     has_neighbour[edge_index[:, edge_index[0] != edge_index[1]].flatten()] = True
     isolated = num_nodes - int(has_neighbour.sum())
     if isolated and edge_index.shape[1]:
         notes.append(
-            f"{isolated:,} nodes have no neighbour; they are embedded from their own features."
+            "1 node has no neighbour; it is embedded from its own features."
+            if isolated == 1
+            else f"{isolated:,} nodes have no neighbour; they are embedded from their own features."
         )
     return tuple(notes)

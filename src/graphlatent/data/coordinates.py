@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import nan
+from math import inf, nan
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -167,19 +167,24 @@ class NodeCoordinates:
         try:
             values, scale = tensors["values"], float(tensors["scale"])
             similarity = float(tensors.get("similarity", nan))
-            if "ids" in tensors:
-                ids = tensors["ids"].numpy()
-            else:
-                content, ends = tensors["text"].numpy().tobytes(), tensors["text_ends"].tolist()
-                starts = [0, *ends[:-1]]
-                texts = [content[a:b] for a, b in zip(starts, ends, strict=True)]
-                decoded = [text.decode("utf-8", "surrogatepass") for text in texts]
-                ids = np.array(decoded, dtype=object)
-        except (KeyError, ValueError) as error:
+            ids = tensors["ids"].numpy() if "ids" in tensors else _texts(tensors)
+        except (LookupError, ValueError, TypeError, RuntimeError) as error:
             raise InputError(f"These are no coordinates of nodes: {error}.") from error
+        integers = ids.dtype == np.int64 and ids.ndim == 1
+        if not (integers or "ids" not in tensors) or len(set(ids.tolist())) != len(ids):
+            raise InputError(
+                "The ids of coordinates must be a different integer of 64 bits or text for each"
+                f" node. Got {ids.dtype} of shape {ids.shape}."
+            )
         if values.ndim != 2 or len(values) != len(ids):
             raise InputError(
                 f"Coordinates must be one row per id, {len(ids)} ids. Got {tuple(values.shape)}."
+            )
+        finite = values.dtype == torch.float32 and bool(torch.isfinite(values).all())
+        if not finite or not 0 < scale < inf:
+            raise InputError(
+                "Coordinates must be finite float32 numbers with a finite scale above 0. Got"
+                f" {values.dtype} with the scale {scale:g}."
             )
         return cls(values, ids, scale, similarity)
 
@@ -232,6 +237,16 @@ def _mean_cosine(rows: Tensor, graph: GraphData, chosen: Tensor) -> float:
     if int(chosen.sum()) < _FEW_EDGES:
         return nan
     return float((rows[source[chosen]] * rows[target[chosen]]).sum(1).mean())
+
+
+def _texts(tensors: Mapping[str, Tensor]) -> Array:
+    """The text ids out of `to_tensors`, as objects [N]."""
+    content, ends = tensors["text"].numpy().tobytes(), tensors["text_ends"].tolist()
+    starts = [0, *ends[:-1]]
+    texts = [
+        content[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)
+    ]
+    return np.fromiter(texts, dtype=object, count=len(texts))
 
 
 def _keys(ids: Array) -> Array:

@@ -26,7 +26,7 @@ def describe_graph(graph: GraphData, *, coordinates: bool = False) -> dict[str, 
     return {
         "graphs": graph.num_graphs,
         "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
+        "edges": graph.num_distinct_edges,
         "undirected": graph.undirected,
         "weighted": graph.edge_weight is not None,
         "mean_degree": round(float(degree.float().mean()), 3),

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from torch import Tensor
 from graphlatent.data.fingerprint import array_fingerprint
 from graphlatent.display import counted, html_table
 from graphlatent.ops.sparse import SparseMatrix
+
+Array: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +118,8 @@ class GraphData:
         return html_table("GraphData", rows)
 
     def _edges_in_words(self) -> str:
-        if not self.undirected:
-            return counted(self.num_edges, "directed edge")
-        loops = int((self.edge_index[0] == self.edge_index[1]).sum())
-        return counted((self.num_edges + loops) // 2, "undirected edge")
+        kind = "undirected" if self.undirected else "directed"
+        return counted(self.num_distinct_edges, f"{kind} edge")
 
     def _features_in_words(self) -> str:
         if self.columns is not None:
@@ -138,6 +138,14 @@ class GraphData:
     def num_edges(self) -> int:
         """E: directed edges, so an undirected edge counts twice."""
         return int(self.edge_index.shape[1])
+
+    @property
+    def num_distinct_edges(self) -> int:
+        """How many edges there are: an undirected edge is one, in whichever directions stored."""
+        if not self.undirected:
+            return self.num_edges
+        num_self_loops = int((self.edge_index[0] == self.edge_index[1]).sum())
+        return (self.num_edges + num_self_loops) // 2
 
     @property
     def graph_of_node(self) -> Tensor:
@@ -161,7 +169,7 @@ class GraphData:
     def has_equal_features(self) -> bool:
         """Whether there are features and all nodes have the same."""
         if self.columns:
-            return all(bool((column == column[0]).all()) for column in self.columns.values())
+            return all(map(_is_constant, self.columns.values()))
         if self.x is None:
             return False
         if isinstance(self.x, Tensor):
@@ -193,3 +201,11 @@ class GraphData:
         """A SHA-256 over structure, features and ids: equal for equal input, on any machine."""
         parts = json.dumps(self.fingerprints(), sort_keys=True)
         return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _is_constant(column: Array) -> bool:
+    """Whether all values are equal; those that cannot be compared, such as pandas.NA, are not."""
+    try:
+        return bool((column == column[0]).all())
+    except (TypeError, ValueError):
+        return False

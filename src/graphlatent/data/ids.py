@@ -8,6 +8,7 @@ written as an integer is (so '7' may be one, '007' is not), and whitespace aroun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -151,6 +152,24 @@ def id_array(values: Any) -> Array:
 def shown(scalar: Any) -> str:
     """A single id as a message shows it."""
     return repr(scalar.as_py())
+
+
+def similar_id(value: Any, ids: Any) -> Any | None:
+    """An id that is written in another way than `value`, such as '8.0', '08' or 'A' for 'a'.
+
+    Args:
+        value: an id that is not there, a pyarrow scalar.
+        ids: the ids that are there, a pyarrow array.
+    """
+    wanted = _without_writing(value.as_py())
+    similar = (each for each in ids if _without_writing(each.as_py()) == wanted)
+    return next((each for each in similar if each.as_py() != value.as_py()), None)
+
+
+def _without_writing(each: object) -> str:
+    """An id as text without what spreadsheets and other programs add to it or take from it."""
+    text = re.sub(r"\.0+$", "", str(each).strip("\"' ").casefold())
+    return text.lstrip("0")
 
 
 def _to_numpy(values: Any) -> Array:

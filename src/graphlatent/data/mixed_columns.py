@@ -25,8 +25,10 @@ MISSING_SIGNS = frozenset(
     ["?", "??", "-", "--", ".", "..", "*", "na", "n/a", "n.a.", "#n/a", "nan", "null"]
 )
 """How people write that a value is missing, in small letters."""
-# Digits in groups, or a decimal comma.
-_OTHER_NUMBER = re.compile(r"[+-]?(\d{1,3}([ ,.'’_]\d{3})+([.,]\d*)?|\d+,\d+)")
+# Digits in groups, a decimal comma, or a bound such as '<5'.
+_OTHER_NUMBER = re.compile(
+    r"[+-]?(\d{1,3}([ ,.'’_]\d{3})+([.,]\d*)?|\d+,\d+)|[<>~≤≥≈]=?\s*[+-]?\d+([.,]\d+)?"
+)
 _MANY_DECIMALS, _MANY_INTEGERS = 10, 50
 # So few numbers beside text are no sign of a column of numbers.
 _FEW = 5

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from graphlatent.errors import OutputError
 from graphlatent.io.atomic import LOCK
@@ -56,6 +59,17 @@ def is_run(folder: Path) -> bool:
         or any(is_ours(folder / name) for name in ("model.safetensors", STATE))
         or {path.name for path in _without_remains(folder)} <= first
     )
+
+
+def identity(folder: Path) -> str:
+    """A SHA-256 over what says which results a run has: its input, encoding and settings."""
+    about = _json_object(folder / "versions.json")
+    parts = [json.dumps([about.get("input"), about.get("sha256")]).encode()]
+    for name in ("features.json", "config.toml"):
+        # Who needs a file that is missing or damaged says so.
+        with contextlib.suppress(OSError):
+            parts.append(read_regular(folder / name))
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def is_free(folder: Path) -> bool:
@@ -120,8 +134,13 @@ def _without_remains(folder: Path) -> Iterator[Path]:
 
 def _has_keys(path: Path, *keys: str) -> bool:
     """Whether a file holds a JSON object with these keys."""
+    return set(keys) <= set(_json_object(path))
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where it holds none."""
     try:
         value = json.loads(read_regular(path))
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and set(keys) <= set(value)
+        return {}
+    return value if isinstance(value, dict) else {}

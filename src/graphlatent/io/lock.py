@@ -34,6 +34,7 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / LOCK
         self._owner: tuple[int, int] | None = None
+        self._handle = -1
 
     @contextmanager
     def held(self) -> Iterator[bool]:
@@ -43,23 +44,30 @@ class FolderLock:
             Whether the lock was taken, and not held by this thread already.
 
         Raises:
-            OutputError: where another process, or another thread, holds it, or the folder cannot be
-                written to.
+            OutputError: where another process, or another thread, holds it, the folder cannot be
+                written to, or it was deleted while this thread held the lock.
         """
         me = (os.getpid(), threading.get_ident())
         if self._owner == me:
+            # What is there now may be a run of another process.
+            if not self._is_current(self._handle):
+                raise OutputError(
+                    f"{self.folder} was deleted or replaced while it was being written, so that"
+                    " nothing more is written in it. Start again."
+                )
             yield False
             return
         created = [each for each in (self.folder, *self.folder.parents) if not _exists(each)]
         handle = self._take()
-        self._owner = me
+        self._owner, self._handle = me, handle
         try:
             yield True
         finally:
             self._owner = None
             # Deleted before it is unlocked: whoever waits for it notices that it is another file.
             with contextlib.suppress(OSError):
-                self.path.unlink()
+                if self._is_current(handle):
+                    self.path.unlink()
             os.close(handle)
             with contextlib.suppress(OSError):
                 for each in created:
@@ -82,6 +90,8 @@ class FolderLock:
             except OSError as error:
                 raise _unwritable(self.folder, error.strerror or str(error)) from error
             try:
+                if os.fstat(handle).st_nlink > 1:
+                    raise _unwritable(self.path, "it is a link to another file too")
                 if not _lock(handle):
                     raise OutputError(self._in_use(handle))
                 # Another process may have deleted the file before it was locked here.

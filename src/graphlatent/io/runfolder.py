@@ -18,20 +18,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy
-import scipy
-import torch
 from torch import Tensor
 
 from graphlatent._version import __version__
-from graphlatent.config import Settings
 from graphlatent.errors import OutputError, RunFolderError
 from graphlatent.io.atomic import refuse_existing, write_json, write_text
 from graphlatent.io.config_file import RunConfig, read_config, write_config
@@ -44,6 +39,7 @@ from graphlatent.io.layout import (
     RESULTS,
     STATE,
     clear,
+    identity,
     is_free,
     is_run,
     refuse_links,
@@ -53,31 +49,11 @@ from graphlatent.io.lock import FolderLock
 from graphlatent.io.paths import checked_path
 from graphlatent.io.regular_files import open_regular, read_regular
 from graphlatent.io.tensors import load_tensors, save_tensors
+from graphlatent.io.versions import FORMAT
 
-FORMAT = 1
 _BLOCK = 1 << 20
-
-
-def versions(
-    settings: Settings, *, device: torch.device, fingerprints: Mapping[str, str]
-) -> dict[str, Any]:
-    """Versions, platform, device, threads, seed and input of a run."""
-    packages = {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "scipy": scipy.__version__,
-    }
-    return {
-        "format": FORMAT,
-        "graphlatent": __version__,
-        "packages": packages,
-        "platform": platform.platform(),
-        "device": str(device),
-        "threads": torch.get_num_threads(),
-        "random_state": int(settings.random_state),
-        "input": dict(fingerprints),
-    }
+# Between the position and the identity of the run; the position has no line ends.
+_OF_RUN = "\nrun:"
 
 
 @dataclass(frozen=True)
@@ -208,15 +184,23 @@ class RunFolder:
             write_json(self.path / "features.json", features)
             if coordinates is not None:
                 save_tensors(self.path / COORDINATES, coordinates, json.dumps({"format": FORMAT}))
+                # They are no part of the input, and another seed gives other ones.
+                checksums = {COORDINATES: self._sha256(COORDINATES)}
+                write_json(self.path / "versions.json", {**about, "sha256": checksums})
             write_config(self.path / "config.toml", replace(config, reading=self.reading))
 
     def save_snapshot(self, snapshot: Snapshot) -> None:
         """Replace the latest snapshot."""
         with self.writing():
-            save_tensors(self.state_path, snapshot.tensors, snapshot.position)
+            about = snapshot.position + _OF_RUN + identity(self.path)
+            save_tensors(self.state_path, snapshot.tensors, about)
 
     def load_snapshot(self) -> Snapshot | None:
-        """The latest snapshot, or None where none was saved."""
+        """The latest snapshot, or None where none was saved.
+
+        Raises:
+            RunFolderError: where it is damaged, or was saved by another run.
+        """
         if not self.state_path.is_file():
             return None
         tensors, metadata = load_tensors(self.state_path)
@@ -225,7 +209,14 @@ class RunFolder:
                 f"{self.state_path} is not a checkpoint of graphlatent. Start again with"
                 " --overwrite."
             )
-        return Snapshot(tensors, metadata)
+        position, _, of_run = metadata.partition(_OF_RUN)
+        # Snapshots of earlier versions do not say whose they are.
+        if of_run and of_run != identity(self.path):
+            raise RunFolderError(
+                f"{self.state_path} is the checkpoint of another run, or another file of this run"
+                " was changed. Copy the whole folder, or start again with --overwrite."
+            )
+        return Snapshot(tensors, position)
 
     def finish(self, model_state: Mapping[str, Tensor], history: History) -> None:
         """Write the history, the trained model and, last, the manifest."""
@@ -246,11 +237,7 @@ class RunFolder:
 
     def read_config(self) -> RunConfig:
         """Level, method, settings and reading options, as written by `begin`."""
-        if not self.started:
-            raise RunFolderError(
-                f"{self.path} is not a run folder of graphlatent: it has no config.toml. Give the"
-                " folder that 'graphlatent train --out' or 'save' wrote."
-            )
+        self._check_started()
         config = read_config(self.path / "config.toml")
         if config.level not in ("node", "graph"):
             raise RunFolderError(
@@ -284,11 +271,7 @@ class RunFolder:
             RunFolderError: where training has not finished, or a file is missing, of another
                 version, or was changed.
         """
-        if not self.started:
-            raise RunFolderError(
-                f"{self.path} is not a run folder of graphlatent: it has no config.toml. Give the"
-                " folder that 'graphlatent train --out' or 'save' wrote."
-            )
+        self._check_started()
         if not self.complete:
             raise RunFolderError(
                 f"{self.path} holds an unfinished run. Finish it with 'graphlatent train ... --out"
@@ -310,6 +293,13 @@ class RunFolder:
                     " again, or train again."
                 )
         return load_tensors(self.path / "model.safetensors")[0]
+
+    def _check_started(self) -> None:
+        if not self.started:
+            raise RunFolderError(
+                f"{self.path} is not a run folder of graphlatent: it has no config.toml. Give the"
+                " folder that 'graphlatent train --out' or 'save' wrote."
+            )
 
     def _lacking(self, name: str) -> RunFolderError:
         return RunFolderError(f"{self.path} lacks {name}. Copy the whole folder, or train again.")
@@ -382,8 +372,13 @@ class RunFolder:
                 for key in {**before, **now}
                 if before.get(key) != now.get(key)
             ]
-        of_input = input_differences(self.read_json("versions.json").get("input"), fingerprints)
-        differences += of_input
+        about = self.read_json("versions.json")
+        differences += input_differences(about.get("input"), fingerprints)
+        recorded = about.get("sha256")
+        recorded = recorded.get(COORDINATES) if isinstance(recorded, dict) else None
+        has_coordinates = (self.path / COORDINATES).is_file()
+        if has_coordinates and recorded and recorded != self._sha256(COORDINATES):
+            differences.append(f"{COORDINATES}: not the file that the run began with")
         # Another input or other settings explain another encoding.
         if not differences:
             differences = encoding_differences(self.read_json("features.json"), features)

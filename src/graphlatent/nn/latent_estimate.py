@@ -38,6 +38,14 @@ RESTART, STEPS = 0.25, 8
 """
 UNRELATED_SHARE, UNLIKE_SHARE = 0.1, 0.3
 """The same where neighbours are as alike as any two nodes, and where they are less alike."""
+COORDINATE_SHARE = (0.1, 0.4)
+"""Variance of coordinates, where features and averages have 1: where averages are mostly signal,
+and where they are mostly noise."""
+_SIGNAL = 0.05
+"""Signal-to-noise ratio of a mean over neighbours at which coordinates are half way between.
+
+It is of all directions together, while the signal of a few classes is in a few directions only.
+"""
 FLOOR = 0.3
 """A direction's weight is at least this part of the mean weight: labels may depend on it."""
 _SMALLEST_HOMOPHILY = 0.05
@@ -59,6 +67,7 @@ class LatentEstimate:
         own: the weight of own features in each direction [D].
         averaged: the weight of averages in each direction [D].
         share: the averages' share of the variance of both, to which their blocks are to be scaled.
+        coordinates: the variance that coordinates are to have beside them.
         steps: weights of z, A z, A A z ... in the averages [STEPS + 1].
     """
 
@@ -66,6 +75,7 @@ class LatentEstimate:
     own: Tensor
     averaged: Tensor
     share: float
+    coordinates: float
     steps: Tensor
 
 
@@ -87,9 +97,10 @@ def latent_estimate(
     The averages are over walks with restart, of which a quarter or more stay at the node: they are
     an estimate of f by themselves, and the weights of directions in them are those of one. How much
     own features count beside them follows from the estimate of f from z and averages over two
-    steps; of the share of own features, averages get the part p as well, since labels depend more
-    on what neighbours share than on the rest of f. Where neighbours are not significantly alike,
-    nothing can be estimated: all directions have the same weight, and averages are over two steps.
+    steps; of the share of own features, averages get the part p (1 - phi^2) as well, since labels
+    depend more on what neighbours share than on the rest of f. Where neighbours are not
+    significantly alike, nothing can be estimated: all directions have the same weight, and averages
+    are over two steps.
 
     Args:
         z: features [N, D].
@@ -98,10 +109,12 @@ def latent_estimate(
     """
     two_steps = torch.eye(STEPS + 1)[2].to(z)
     similarity = neighbour_similarity(z, matrix)
+    coordinates = _coordinate_share(similarity)
     if not similarity.significant:
         share = UNLIKE_SHARE if similarity.unlike else UNRELATED_SHARE
         ones = z.new_ones(z.shape[1])
-        return LatentEstimate(torch.eye(len(ones)).to(ones), ones, ones, share, two_steps)
+        directions = torch.eye(len(ones)).to(ones)
+        return LatentEstimate(directions, ones, ones, share, coordinates, two_steps)
     moments = _moments(z, matrix)
     phi = _reliability(moments, similarity)
     noise = (1 - phi) * moments.own
@@ -114,7 +127,8 @@ def latent_estimate(
     ]
     low, high = SHARE_RANGE
     share = min(max(parts[1] / sum(parts), low), high) if sum(parts) > 0 else low
-    share = min(share + (1 - share) * similarity.homophily, high)
+    noisy = 1 - similarity.reliability**2
+    share = min(share + (1 - share) * similarity.homophily * noisy, high)
     steps = walk_with_restart().to(z)
     far = _average(averages(matrix, z, steps), moments)
     with_far = (far.both - _returning(matrix, steps, generator=generator) * noise).clamp(min=0)
@@ -124,8 +138,15 @@ def latent_estimate(
         _floored(own, moments.own).to(z.dtype),
         _floored(alone, far.variance).to(z.dtype),
         share,
+        coordinates,
         steps,
     )
+
+
+def _coordinate_share(similarity: NeighbourSimilarity) -> float:
+    """The less averages of features say, the more is left to the edges alone."""
+    low, high = COORDINATE_SHARE
+    return low + (high - low) * _SIGNAL / (_SIGNAL + similarity.signal_to_noise)
 
 
 def walk_with_restart() -> Tensor:

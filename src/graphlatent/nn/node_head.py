@@ -32,9 +32,7 @@ FEW_FEATURES = FEW
 """Each of up to this number of features is scaled by itself."""
 ENCODER_SHARE = 0.5
 """Variance of the encoder's block in parts of that of the averages."""
-COORDINATE_SHARE = 0.1
-"""Variance of the coordinates' block, where features and averages have 1 together."""
-FORM_VERSION = 4
+FORM_VERSION = 5
 """Version of the combined embedding. Raise it where a change of the code changes embeddings.
 
 Measured records keep it, so that those of an earlier form are measured again.
@@ -161,7 +159,7 @@ class NodeHead(nn.Module):
             self.encoder_weight**2 * ENCODER_SHARE * share,
             # That of one of the features.
             float(self.keeps_norms) / x.shape[1],
-            COORDINATE_SHARE,
+            estimate.coordinates,
         ]
         directions = estimate.directions
         # What each block is multiplied by.

@@ -1,4 +1,4 @@
-"""Linear classifiers of many fits at once: validation scores over a grid, and predictions.
+"""Linear models of many fits at once: validation scores over a grid, and predictions.
 
 A fit is a set of training rows with labels. Fits do not share information; they are only computed
 together. Legend: F fits, G values of `l2`, K classes.
@@ -23,7 +23,7 @@ from graphlatent.probes.design import (
 )
 from graphlatent.probes.metrics import METRICS
 from graphlatent.probes.solver.rows import WeightedRows
-from graphlatent.probes.targets import Classifier, LabelTargets
+from graphlatent.probes.targets import Classifier, Prediction, Targets, targets_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Fit:
 
     Args:
         train: row numbers.
-        labels: their classes [n], or a 0/1 matrix [n, K].
+        labels: their classes or numbers [n], or a 0/1 matrix [n, K].
         predict: row numbers to predict labels of.
     """
 
@@ -55,7 +55,7 @@ class BestFit:
 
     setting: int
     score: float
-    predicted: Array
+    predicted: Prediction
 
 
 class PreprocessedMatrix:
@@ -81,23 +81,22 @@ def grid_scores(
     settings: Sequence[ProbeSetting],
     *,
     classifier: Classifier,
-    metric: str,
-) -> Array:
-    """The validation score of every fit under every setting, float64 [F, len(settings)].
+    metrics: Sequence[str],
+) -> dict[str, Array]:
+    """The validation scores of every fit under every setting, by metric [F, len(settings)].
 
     Args:
         matrix: the representation.
         fits: rows to fit on and to predict.
         truth: the labels of each fit's `predict` rows: validation labels, never test labels.
         settings: the grid.
-        classifier: "logistic" or "svm" (squared hinge, one class against the rest).
-        metric: "accuracy" or "micro-F1".
+        classifier: "logistic", "svm" (squared hinge, one class against the rest) or "ridge".
+        metrics: names of scores.
     """
-    scores = np.empty((len(fits), len(settings)))
-    for fit, setting, _, score in _scored(
-        matrix, fits, truth, settings, classifier=classifier, metric=metric
-    ):
-        scores[fit, setting] = score
+    scores = {metric: np.empty((len(fits), len(settings))) for metric in metrics}
+    for fit, setting, _, predicted in _predicted(matrix, fits, settings, classifier=classifier):
+        for metric, values in scores.items():
+            values[fit, setting] = predicted.score(METRICS[metric], truth[fit])
     return scores
 
 
@@ -109,25 +108,30 @@ def best_fits(
     *,
     test: Sequence[Array],
     classifier: Classifier,
-    metric: str,
-) -> list[BestFit]:
-    """For every fit the setting with the best validation score, and its predictions for `test`.
+    metrics: Sequence[str],
+) -> dict[str, list[BestFit]]:
+    """By metric, for every fit the best setting on validation, and its predictions for `test`.
 
     The first of equal settings. The arguments are those of `grid_scores`; `test` has the row
     numbers to predict. Every setting is fitted once.
     """
-    best: list[_Candidate | None] = [None] * len(fits)
-    for fit, setting, models, score in _scored(
-        matrix, fits, truth, settings, classifier=classifier, metric=metric
+    best: dict[str, list[_Candidate | None]] = {metric: [None] * len(fits) for metric in metrics}
+    for fit, setting, models, predicted in _predicted(
+        matrix, fits, settings, classifier=classifier
     ):
-        so_far = best[fit]
-        if so_far is None or (score, -setting) > (so_far.score, -so_far.setting):
-            best[fit] = _Candidate(setting, score, models)
-    return [
-        candidate.predicted(matrix, settings, rows)
-        for candidate, rows in zip(best, test, strict=True)
-        if candidate is not None
-    ]
+        for metric, of_metric in best.items():
+            score = predicted.score(METRICS[metric], truth[fit])
+            utility, so_far = METRICS[metric].utility(score), of_metric[fit]
+            if so_far is None or (utility, -setting) > (so_far.utility, -so_far.setting):
+                of_metric[fit] = _Candidate(setting, score, utility, models)
+    return {
+        metric: [
+            candidate.predicted(matrix, settings, rows)
+            for candidate, rows in zip(of_metric, test, strict=True)
+            if candidate is not None
+        ]
+        for metric, of_metric in best.items()
+    }
 
 
 def predictions(
@@ -136,9 +140,9 @@ def predictions(
     settings: Sequence[ProbeSetting],
     *,
     classifier: Classifier,
-) -> list[Array]:
-    """The predictions of every fit under its own setting, each [len(fit.predict)] or [.., K]."""
-    found: dict[int, Array] = {}
+) -> list[Prediction]:
+    """The predictions of every fit under its own setting."""
+    found: dict[int, Prediction] = {}
     jobs = sorted(
         (_Job(f, setting.preprocessing) for f, setting in enumerate(settings)),
         key=lambda job: job.preprocessing,
@@ -174,24 +178,27 @@ def _same_l2(
 def _chunks(
     matrix: PreprocessedMatrix, fits: Sequence[Fit], jobs: Sequence[_Job], num_l2: int
 ) -> list[Sequence[_Job]]:
-    num_outputs = max(
-        fit.labels.shape[1] if fit.labels.ndim == 2 else len(np.unique(fit.labels)) for fit in fits
-    )
+    num_outputs = max(_num_outputs(fit.labels) for fit in fits)
     num_rows = max(len(fit.train) for fit in fits)
     size = max_fits_at_once(matrix.under("none"), num_rows, num_columns=num_outputs * num_l2)
     return [jobs[start : start + size] for start in range(0, len(jobs), size)]
 
 
-def _scored(
+def _num_outputs(labels: Array) -> int:
+    """The number of labels, or of classes; 1 for numbers."""
+    if labels.ndim == 2:
+        return int(labels.shape[1])
+    return 1 if labels.dtype.kind == "f" else len(np.unique(labels))
+
+
+def _predicted(
     matrix: PreprocessedMatrix,
     fits: Sequence[Fit],
-    truth: Sequence[Array],
     settings: Sequence[ProbeSetting],
     *,
     classifier: Classifier,
-    metric: str,
-) -> Iterator[tuple[int, int, _FittedModels, float]]:
-    """Fit number, setting number, model and validation score of every fit under every setting."""
+) -> Iterator[tuple[int, int, _FittedModels, Prediction]]:
+    """Fit number, setting number, model and predictions of every fit under every setting."""
     numbers: dict[Preprocessing, list[int]] = {}
     for i, setting in enumerate(settings):
         numbers.setdefault(setting.preprocessing, []).append(i)
@@ -203,8 +210,7 @@ def _scored(
             for job, models in zip(chunk, fitted, strict=True):
                 predicted = models.predict(matrix.under(job.preprocessing), fits[job.fit].predict)
                 for g, number in enumerate(columns[job.preprocessing]):
-                    score = METRICS[metric](truth[job.fit], predicted[g])
-                    yield job.fit, number, models.only(g), score
+                    yield job.fit, number, models.only(g), predicted[g]
 
 
 def _fitted(
@@ -235,7 +241,7 @@ def _fitted(
         rows = WeightedRows(
             torch.cat([part.values for part in parts]), torch.cat([part.weight for part in parts])
         )
-    targets = LabelTargets.of(
+    targets = targets_of(
         [fits[job.fit].labels for job in jobs], num_rows=num_rows, classifier=classifier
     )
     penalty = torch.tensor(l2, dtype=torch.float64, device=rows.values.device)
@@ -264,14 +270,14 @@ class _FittedModels:
 
     models: LinearModels
     num_l2: int
-    targets: LabelTargets
+    targets: Targets
     number: int
 
-    def predict(self, matrix: FeatureMatrix, rows: Array) -> list[Array]:
-        """The predicted labels of some rows under each value of `l2`."""
+    def predict(self, matrix: FeatureMatrix, rows: Array) -> list[Prediction]:
+        """The predictions for some rows under each value of `l2`."""
         (logits,) = self.models.logits(matrix, [rows])
         outputs = logits.view(len(logits), self.num_l2, -1)
-        return [self.targets.predict(self.number, outputs[:, g]) for g in range(self.num_l2)]
+        return [Prediction(self.targets, self.number, outputs[:, g]) for g in range(self.num_l2)]
 
     def only(self, g: int) -> _FittedModels:
         """The model of one value of `l2`."""
@@ -287,6 +293,7 @@ class _Candidate:
 
     setting: int
     score: float
+    utility: float
     models: _FittedModels
 
     def predicted(

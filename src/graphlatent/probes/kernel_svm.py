@@ -17,6 +17,7 @@ from sklearn.svm import SVC
 from graphlatent.data.splits import Split
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.probes.design import Array
+from graphlatent.probes.metrics import METRICS, ClassScores, mean_defined
 from graphlatent.probes.protocol import SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice
 
@@ -70,7 +71,8 @@ def kernel_predictions(
         name = of_fold[int(best)]
         choice = Choice(name, {"C": grid[int(k)]}, float(scores[best, k].round(12)))
         train, test = cut(matrices[name], part.train, part.test)
-        return SplitPrediction(choice, fit_predict(train, part.train_labels, test, C=grid[int(k)]))
+        predicted, found = fit_predict(train, part.train_labels, test, C=grid[int(k)])
+        return SplitPrediction(choice, predicted, found)
 
     return in_threads(predict, names, parts, inner)
 
@@ -89,16 +91,17 @@ def inner_scores(
     folds: Sequence[Split],
     grid: Sequence[float],
     cut: KernelCut,
+    metric: str = "accuracy",
 ) -> list[float]:
-    """Mean accuracy over the inner folds for every C."""
+    """Mean score over the inner folds for every C."""
     scores = np.zeros((len(folds), len(grid)))
     for i, fold in enumerate(folds):
         rest = np.sort(np.concatenate([fold.train, fold.val]))
         kernel, test_kernel = cut(matrix, part.train[rest], part.train[fold.test])
         for k, value in enumerate(grid):
-            predicted = fit_predict(kernel, part.train_labels[rest], test_kernel, C=value)
-            scores[i, k] = np.mean(predicted == part.train_labels[fold.test])
-    means: list[float] = scores.mean(0).tolist()
+            predicted, found = fit_predict(kernel, part.train_labels[rest], test_kernel, C=value)
+            scores[i, k] = METRICS[metric](part.train_labels[fold.test], predicted, found)
+    means: list[float] = mean_defined(scores, axis=0).tolist()
     return means
 
 
@@ -124,13 +127,19 @@ def rbf_gamma(within: Array) -> float:
     return 2.0 / mean if mean > 0 else 1.0
 
 
-def fit_predict(kernel: Array, labels: Array, test_kernel: Array, *, C: float) -> Array:
-    """The labels that an SVM predicts for the rows of `test_kernel`."""
+def fit_predict(
+    kernel: Array, labels: Array, test_kernel: Array, *, C: float
+) -> tuple[Array, ClassScores]:
+    """The labels that an SVM predicts for the rows of `test_kernel`, and its class scores."""
     if len(np.unique(labels)) == 1:
-        return np.repeat(labels[:1], len(test_kernel))
+        alike = np.zeros((len(test_kernel), 1))
+        return np.repeat(labels[:1], len(test_kernel)), ClassScores(alike, labels[:1])
     model = SVC(C=C, kernel="precomputed", cache_size=500).fit(kernel, labels)
     predicted: Array = model.predict(test_kernel)
-    return predicted
+    outputs: Array = model.decision_function(test_kernel)
+    if outputs.ndim == 1:
+        outputs = np.stack([-outputs, outputs], axis=1)
+    return predicted, ClassScores(outputs, model.classes_)
 
 
 def _distances(products: Array) -> Array:

@@ -17,7 +17,7 @@ from torch import Tensor
 from graphlatent.data.splits import Split
 from graphlatent.display import counted
 from graphlatent.errors import InputError, bad_argument
-from graphlatent.probes.metrics import METRICS
+from graphlatent.probes.metrics import METRICS, OF_CLASSES, ClassScores
 from graphlatent.probes.neighbours import (
     DISTANCES,
     SCALINGS,
@@ -74,7 +74,8 @@ def knn_probe(
             1 to every row.
         preprocessing: to choose from. "none": rows as they are; "standard": columns with mean 0
             and standard deviation 1 over the training rows.
-        metric: the score that decides and is reported, "accuracy" or "micro-F1".
+        metric: of classes, the score that decides and is reported. AUC and AP rank rows by the
+            share of the neighbours that are of a class.
         refit: after the choice, take neighbours of the test rows from the validation rows too.
 
     Raises:
@@ -84,6 +85,8 @@ def knn_probe(
     _check_settings(neighbours, distances, preprocessing)
     rows = float64_rows(representation)
     protocol = Protocol(labels, splits, metric=metric)
+    if metric not in OF_CLASSES:
+        raise bad_argument("metric", owner="knn_probe", allowed=f"one of {OF_CLASSES}", got=metric)
     if protocol.num_rows != rows.shape[0]:
         raise InputError(
             f"Labels must have one entry per row of the representation, {rows.shape[0]}. Got"
@@ -128,7 +131,7 @@ def _select(rows: RowMatrix, part: VisibleSplit, grid: _Grid) -> SplitPrediction
         )
     scores = _val_scores(rows, part, grid, counts) if len(part.val) else [float("nan")]
     # The first of equals
-    best = int(np.argmax(scores))
+    best = int(np.argmax([METRICS[grid.metric].utility(score) for score in scores]))
     scaling, distance, k = candidates[best]
     known, known_labels = part.train, part.train_labels
     if grid.refit:
@@ -139,7 +142,8 @@ def _select(rows: RowMatrix, part: VisibleSplit, grid: _Grid) -> SplitPrediction
     )
     (predicted,) = _votes(near, known_labels, counts=[k])
     settings = {"preprocessing": scaling, "distance": distance, "neighbours": k}
-    return SplitPrediction(Choice("", settings, scores[best]), predicted)
+    shares = _shares(near, known_labels, k) if METRICS[grid.metric].ranks else None
+    return SplitPrediction(Choice("", settings, scores[best]), predicted, shares)
 
 
 def _val_scores(
@@ -157,11 +161,29 @@ def _val_scores(
                 distance=distance,
                 preprocessing=scaling,
             )
+            metric = METRICS[grid.metric]
             scores += [
-                METRICS[grid.metric](part.val_labels, predicted)
-                for predicted in _votes(near, part.train_labels, counts=counts)
+                metric(
+                    part.val_labels,
+                    predicted,
+                    _shares(near, part.train_labels, k) if metric.ranks else None,
+                )
+                for k, predicted in zip(
+                    counts, _votes(near, part.train_labels, counts=counts), strict=True
+                )
             ]
     return scores
+
+
+def _shares(near: Array, labels: Array, k: int) -> ClassScores:
+    """The share of the first k neighbours that are of each class, or have each label."""
+    if labels.ndim == 2:
+        return ClassScores(labels[near[:, :k]].mean(1), np.arange(labels.shape[1]))
+    classes, numbers = np.unique(labels, return_inverse=True)
+    tally = np.zeros((len(near), len(classes)))
+    for position in range(k):
+        np.add.at(tally, (np.arange(len(near)), numbers[near[:, position]]), 1.0)
+    return ClassScores(tally / k, classes)
 
 
 def _votes(near: Array, labels: Array, *, counts: Sequence[int]) -> list[Array]:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from graphlatent.data.splits import Split
 from graphlatent.errors import InputError, ProtocolError, bad_argument
-from graphlatent.probes.metrics import METRICS
+from graphlatent.probes.metrics import METRICS, OF_ENTRIES, ClassScores
 from graphlatent.probes.results import Choice, ProbeResult
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -52,10 +52,12 @@ class SplitPrediction:
     Args:
         choice: the chosen settings.
         predicted: a label for every test row, in the order of `VisibleSplit.test`.
+        scores: of the classes for every test row, where the metric needs them.
     """
 
     choice: Choice
     predicted: Array
+    scores: ClassScores | None = None
 
 
 class Protocol:
@@ -64,8 +66,8 @@ class Protocol:
     Args:
         labels: one class per row [M], or a 0/1 matrix of several labels per row [M, K].
         splits: training, validation and test rows.
-        metric: the score of a result, "accuracy" or "micro-F1"; for a 0/1 matrix of labels the
-            other one is reported too.
+        metric: the score of a result, one of `METRICS`; for a 0/1 matrix of labels accuracy and
+            micro-F1 are reported too.
 
     Raises:
         InputError: where labels and splits do not fit together.
@@ -156,10 +158,9 @@ class Protocol:
                 f"final() needs one prediction per split, {len(self.splits)}. Got"
                 f" {len(predictions)}."
             )
-        scores: dict[str, list[float]] = {
-            name: [] for name in (METRICS if self.__labels.ndim == 2 else [self.metric])
-        }
-        for split, prediction in zip(self.splits, predictions, strict=True):
+        names = (self.metric, *(OF_ENTRIES if self.__labels.ndim == 2 else ()))
+        scores: dict[str, list[float]] = {name: [] for name in names}
+        for number, (split, prediction) in enumerate(zip(self.splits, predictions, strict=True)):
             truth = self.__labels[split.test]
             if prediction.predicted.shape != truth.shape:
                 raise ProtocolError(
@@ -167,7 +168,13 @@ class Protocol:
                     f" {prediction.predicted.shape}."
                 )
             for name, values in scores.items():
-                values.append(METRICS[name](truth, prediction.predicted))
+                values.append(METRICS[name](truth, prediction.predicted, prediction.scores))
+            if np.isnan(scores[self.metric][-1]):
+                raise InputError(
+                    f"{self.metric} cannot be computed for split {number}, whose {len(split.test)}"
+                    " test row(s) have equal labels. Use folds, larger test parts or another"
+                    " metric."
+                )
         others = {name: tuple(values) for name, values in scores.items() if name != self.metric}
         choices = tuple(prediction.choice for prediction in predictions)
         return ProbeResult(

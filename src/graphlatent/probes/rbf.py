@@ -30,6 +30,7 @@ from graphlatent.probes.kernel_svm import (
     inner_scores,
     rbf_kernels,
 )
+from graphlatent.probes.metrics import METRICS
 from graphlatent.probes.protocol import SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice
 
@@ -44,6 +45,7 @@ def rbf_predictions(
     *,
     C: Sequence[float] = RBF_C,
     preprocessing: Sequence[Preprocessing] = ("none", "standard"),
+    metric: str = "accuracy",
 ) -> tuple[SplitPrediction, ...]:
     """The predictions of an RBF SVM for every outer fold, on the candidate named for it.
 
@@ -54,8 +56,9 @@ def rbf_predictions(
         inner: the inner folds of each, counting rows within its training part.
         C: to choose from in the inner folds, the smaller of equals.
         preprocessing: to choose from in the inner folds, the first of equals.
+        metric: what decides.
     """
-    grid = sorted(C)
+    grid, utility = sorted(C), METRICS[metric].utility
     matrices = {name: checked_matrix(candidates[name]) for name in dict.fromkeys(names)}
     shared = {
         (name, each): _squared_distances(_dense(_scaled(matrices[name], each)))
@@ -72,18 +75,18 @@ def rbf_predictions(
                 if each != "standard"
                 else _squared_distances(_standardized(matrices[name], part.train))
             )
-            scores = inner_scores(distances, part, folds, grid, rbf_kernels)
-            k = int(np.argmax(scores))
-            if best is None or scores[k] > best[0].val_score:
+            scores = inner_scores(distances, part, folds, grid, rbf_kernels, metric)
+            k = int(np.argmax([utility(score) for score in scores]))
+            if best is None or utility(scores[k]) > utility(best[0].val_score):
                 settings = {"preprocessing": each, "C": grid[k]}
                 best = Choice(name, settings, float(scores[k])), distances
         assert best is not None
         choice, distances = best
         kernel, test_kernel = rbf_kernels(distances, part.train, part.test)
-        predicted = fit_predict(
+        predicted, found = fit_predict(
             kernel, part.train_labels, test_kernel, C=float(choice.settings["C"])
         )
-        return SplitPrediction(choice, predicted)
+        return SplitPrediction(choice, predicted, found)
 
     return in_threads(predict, names, parts, inner)
 

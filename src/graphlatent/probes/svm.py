@@ -31,7 +31,9 @@ from graphlatent.probes.linear import (
     checked_rows,
     checked_settings,
     choice_of,
+    split_prediction,
 )
+from graphlatent.probes.metrics import OF_CLASSES, mean_defined
 from graphlatent.probes.protocol import Protocol, SplitPrediction, VisibleSplit
 from graphlatent.probes.rbf import RBF_C, rbf_predictions
 from graphlatent.probes.results import ProbeResult
@@ -40,7 +42,7 @@ SVM_L2_GRID = (1e-5, 1e-4, 1e-3, 1e-2)
 SVM_PREPROCESSING: tuple[Preprocessing, ...] = ("none", "standard")
 INNER_FOLDS = 3
 NESTED = (
-    "Per outer fold, the {what} with the highest mean accuracy over {inner} stratified shuffled"
+    "Per outer fold, the {what} with the highest mean {metric} over {inner} stratified shuffled"
     " inner folds of its training part; among equals the one named first, then the stronger"
     " penalty. Then fitted on the whole training part. The test fold's labels are read once."
 )
@@ -57,9 +59,10 @@ def svm_probe(
     l2: Sequence[float] = SVM_L2_GRID,
     C: Sequence[float] = RBF_C,
     preprocessing: Sequence[Preprocessing] = SVM_PREPROCESSING,
+    metric: str = "accuracy",
     device: torch.device | str = "cpu",
 ) -> ProbeResult:
-    """Test accuracies of a support vector machine over the outer folds, one per fold.
+    """Test scores of a support vector machine over the outer folds, one per fold.
 
     Args:
         representation: one row per graph [M, D]; or several by name, such as epochs, of which each
@@ -74,6 +77,7 @@ def svm_probe(
             1; scikit-learn's C is 1 / (n * l2).
         C: of the RBF SVM, to choose from.
         preprocessing: to choose from; see `linear_probe`.
+        metric: of classes, what decides and is reported.
         device: to compute the linear SVM on.
 
     Raises:
@@ -86,7 +90,9 @@ def svm_probe(
         raise bad_argument(
             "C", owner="svm_probe", allowed="one or more floats in the range (0.0, inf)", got=C
         )
-    protocol = outer_fold_protocol(labels, num_folds=num_folds, seed=seed)
+    if metric not in OF_CLASSES:
+        raise bad_argument("metric", owner="svm_probe", allowed=f"one of {OF_CLASSES}", got=metric)
+    protocol = outer_fold_protocol(labels, num_folds=num_folds, seed=seed, metric=metric)
     candidates = {
         name: checked_rows(rows, protocol.num_rows)
         for name, rows in as_candidates(representation).items()
@@ -102,23 +108,32 @@ def svm_probe(
             seed=seed,
             device=device,
         )
-        chosen = best_on_validation(found)
+        chosen = best_on_validation(found, metric)
     if kernel == "rbf":
         names = [prediction.choice.candidate for prediction in chosen] or [
             next(iter(candidates))
         ] * num_folds
         inner = inner_splits(protocol.visible(), inner_folds=inner_folds, seed=seed)
         chosen = rbf_predictions(
-            candidates, names, protocol.visible(), inner, C=C, preprocessing=preprocessing
+            candidates,
+            names,
+            protocol.visible(),
+            inner,
+            C=C,
+            preprocessing=preprocessing,
+            metric=metric,
         )
     return protocol.final(
-        chosen, selection=nested_selection_text(len(candidates) > 1, kernel, inner_folds)
+        chosen, selection=nested_selection_text(len(candidates) > 1, kernel, inner_folds, metric)
     )
 
 
-def outer_fold_protocol(labels: Any, *, num_folds: int = 10, seed: int = 0) -> Protocol:
+def outer_fold_protocol(
+    labels: Any, *, num_folds: int = 10, seed: int = 0, metric: str = "accuracy"
+) -> Protocol:
     """Labels under stratified shuffled outer folds, without validation rows."""
-    return Protocol(labels, outer_fold_splits(labels, num_folds=num_folds, seed=seed))
+    splits = outer_fold_splits(labels, num_folds=num_folds, seed=seed)
+    return Protocol(labels, splits, metric=metric)
 
 
 def outer_fold_splits(labels: Any, *, num_folds: int = 10, seed: int = 0) -> tuple[Split, ...]:
@@ -158,17 +173,17 @@ def svm_predictions(
     for name, representation in candidates.items():
         matrix = PreprocessedMatrix(checked_rows(representation, protocol.num_rows), device)
         scores = grid_scores(
-            matrix, fits, truth, settings, classifier="svm", metric=protocol.metric
-        )
+            matrix, fits, truth, settings, classifier="svm", metrics=[protocol.metric]
+        )[protocol.metric]
         # Rounded, so that equal means stay equal whatever the order of summation
-        means = scores.reshape(len(parts), -1, len(settings)).mean(1).round(12)
-        best = means.argmax(1)
+        means = mean_defined(scores.reshape(len(parts), -1, len(settings)), axis=1).round(12)
+        best = np.where(np.isnan(means), -np.inf, means).argmax(1)
         last = [Fit(part.train, part.train_labels, part.test) for part in parts]
         predicted = predictions(matrix, last, [settings[i] for i in best], classifier="svm")
         choices = [choice_of(name, settings[i], means[f, i]) for f, i in enumerate(best)]
         found[name] = tuple(
-            SplitPrediction(choice, labels)
-            for choice, labels in zip(choices, predicted, strict=True)
+            split_prediction(choice, each, protocol.metric)
+            for choice, each in zip(choices, predicted, strict=True)
         )
     return found
 
@@ -188,7 +203,9 @@ def inner_splits(
     ]
 
 
-def nested_selection_text(several: bool, kernel: str, inner_folds: int) -> str:
+def nested_selection_text(
+    several: bool, kernel: str, inner_folds: int, metric: str = "accuracy"
+) -> str:
     """How the nested cross-validation selects, in words."""
     what = "preprocessing and strength" if kernel == "linear" else "preprocessing and C"
     if several:
@@ -197,7 +214,7 @@ def nested_selection_text(several: bool, kernel: str, inner_folds: int) -> str:
             if kernel == "linear"
             else f"epoch or representation (by the linear SVM), {what}"
         )
-    return NESTED.format(what=what, inner=inner_folds)
+    return NESTED.format(what=what, inner=inner_folds, metric=metric)
 
 
 def _inner_fits(

@@ -1,4 +1,4 @@
-"""Labels of several fits as targets of the solver, and model outputs as predicted labels.
+"""Labels of several fits as targets of the solver, and model outputs as predictions.
 
 Legend: F fits, G values of `l2`, K classes or labels, n training rows of a fit.
 """
@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 
 from graphlatent.probes.design import Array
+from graphlatent.probes.metrics import ClassScores, Metric
 from graphlatent.probes.solver.losses import ConvexLoss, Sigmoid, Softmax, SquaredHinge
 from graphlatent.probes.solver.newton import minimize, minimize_path
 from graphlatent.probes.solver.rows import WeightedRows
 
-Classifier: TypeAlias = Literal["logistic", "svm"]
+Classifier: TypeAlias = Literal["logistic", "svm", "ridge"]
+"""Which linear model is fitted; "ridge" predicts numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,3 +107,115 @@ class LabelTargets:
         )
         predicted: Array = classes[number.cpu().numpy()]
         return predicted
+
+    def scores(self, fit: int, outputs: Tensor) -> ClassScores:
+        """How much one fit is in favour of each class, from its outputs [M, outputs].
+
+        For a softmax the logarithms of the probabilities, which rank rows as those do.
+        """
+        classes: Array = self.classes[fit]
+        if self.numbers.ndim == 2:
+            if len(classes) == 1:
+                outputs = outputs.new_zeros(len(outputs), 1)
+            elif outputs.shape[1] == 1:
+                outputs = torch.cat([-outputs, outputs], dim=1)
+            else:
+                outputs = outputs[:, : len(classes)]
+                softmax = self.classifier == "logistic"
+                outputs = torch.log_softmax(outputs, 1) if softmax else outputs
+        return ClassScores(outputs.double().cpu().numpy(), classes)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberTargets:
+    """Numbers that several fits predict by ridge regression, each in units of its own spread.
+
+    So a value of `l2` means the same whatever the label's units.
+
+    Args:
+        values: with mean 0 and standard deviation 1 over a fit's rows, 0 for padding [F, n].
+        mean: of each fit's labels [F].
+        scale: their standard deviation [F]; 1 where they are all equal.
+    """
+
+    values: Array
+    mean: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, labels: Sequence[Array], *, num_rows: int) -> NumberTargets:
+        """The targets of labels [n] of each fit, padded to `num_rows`."""
+        mean = np.array([each.mean() for each in labels])
+        spread = np.array([each.std() for each in labels])
+        scale = np.where(spread > 0, spread, 1.0)
+        values = np.stack(
+            [
+                np.pad((each - mean[f]) / scale[f], (0, num_rows - len(each)))
+                for f, each in enumerate(labels)
+            ]
+        )
+        return cls(values, mean, scale)
+
+    def fit(self, rows: WeightedRows, l2: Tensor) -> Tensor:
+        """Coefficients [F, G, 1, R + 1] at the minimum of mean (w x - y)^2 / 2 + l2 / 2 |w|^2.
+
+        The bias, the last coefficient, is not penalised.
+        """
+        weighted = rows.values * rows.weight[:, :, None]
+        products = torch.bmm(weighted.mT, rows.values)
+        values = torch.from_numpy(self.values).to(products.device)
+        right = torch.bmm(weighted.mT, values[:, :, None])
+        penalised = torch.ones(products.shape[1], dtype=products.dtype, device=products.device)
+        penalised[-1] = 0.0
+        found = [
+            torch.linalg.solve(products + torch.diag_embed(column[:, None] * penalised), right)
+            for column in l2.unbind(1)
+        ]
+        return torch.stack(found, dim=1).mT
+
+    def predict(self, fit: int, outputs: Tensor) -> Array:
+        """Numbers [M] from the outputs of one fit [M, 1]."""
+        numbers: Array = outputs[:, 0].cpu().numpy() * self.scale[fit] + self.mean[fit]
+        return numbers
+
+    def scores(self, fit: int, outputs: Tensor) -> None:
+        """None: numbers have no classes."""
+
+
+Targets: TypeAlias = LabelTargets | NumberTargets
+
+
+def targets_of(labels: Sequence[Array], *, num_rows: int, classifier: Classifier) -> Targets:
+    """The targets of the labels of each fit, padded to `num_rows`."""
+    if classifier == "ridge":
+        return NumberTargets.of(labels, num_rows=num_rows)
+    return LabelTargets.of(labels, num_rows=num_rows, classifier=classifier)
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What one fit predicts for some rows.
+
+    Args:
+        targets: turn outputs into labels.
+        fit: number of the fit in `targets`.
+        outputs: of the model [M, outputs].
+    """
+
+    targets: Targets
+    fit: int
+    outputs: Tensor
+
+    @property
+    def labels(self) -> Array:
+        """[M] or [M, K]."""
+        return self.targets.predict(self.fit, self.outputs)
+
+    @property
+    def scores(self) -> ClassScores | None:
+        """Of the classes; None where numbers are predicted."""
+        return self.targets.scores(self.fit, self.outputs)
+
+    def score(self, metric: Metric, truth: Array) -> float:
+        """Its score by a metric."""
+        return metric(truth, self.labels, self.scores if metric.ranks else None)

@@ -12,7 +12,8 @@ from graphlatent.data.features import FeatureSpec
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import GraphLatentWarning, RunFolderError
 from graphlatent.io.config_file import RunConfig
-from graphlatent.io.runfolder import RunFolder, versions
+from graphlatent.io.runfolder import RunFolder
+from graphlatent.io.versions import versions
 from graphlatent.training.loop import Training
 
 

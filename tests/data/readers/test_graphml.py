@@ -50,7 +50,7 @@ def test_by_hand(tmp_path):
         "alive": [True, False, True],
     }
     assert (raw.name, raw.graph_id) == ("g.graphml", None)
-    with pytest.warns(GraphLatentWarning, match=r"^g.graphml: edge attributes.* used: 'cost'\. Of"):
+    with pytest.warns(GraphLatentWarning, match=r"^g.graphml: edge attributes not used: cost\."):
         graph = assemble([raw], symmetrize=False)
     assert graph.edge_index.tolist() == [[0, 0, 1, 2], [1, 2, 0, 0]]
 

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphlatent import NodeLaGraph
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.read import read_graphs
 from graphlatent.errors import GraphLatentWarning, InputError
@@ -67,7 +68,7 @@ def test_networkx_weights():
     graph = nx.Graph()
     graph.add_edge(0, 1, weight=2, cost=5)
     graph.add_edge(1, 2, weight=3)
-    with pytest.warns(GraphLatentWarning, match=r"^graph: edge attributes.* not used: 'cost'"):
+    with pytest.warns(GraphLatentWarning, match=r"^graph: edge attributes not used: cost\."):
         assert read_graphs(graph).edge_weight.tolist() == [2, 2, 3, 3]
     with pytest.raises(
         InputError,
@@ -80,7 +81,7 @@ def test_networkx_weights():
     with pytest.warns(GraphLatentWarning, match="not used") as caught:
         assert read_graphs(graph).edge_weight is None
     assert [str(each.message).partition(". ")[0] for each in caught] == [
-        "graph: edge attributes that are not used: 'cost'",
+        "graph: edge attributes not used: cost",
         "graph: 1 of 2 edges have no 'weight', so weights are not used",
     ]
     graph[1][2]["cost"] = 7
@@ -96,13 +97,13 @@ def test_networkx_weights():
 def test_networkx_directions_and_parallel_edges():
     directed = nx.DiGraph([(0, 1)])
     assert read_graphs(directed, symmetrize=False).edge_index.tolist() == [[0], [1]]
-    with pytest.warns(GraphLatentWarning, match=r"1 edges had no reverse"):
+    with pytest.warns(GraphLatentWarning, match="Edges are read as undirected"):
         assert read_graphs(directed).num_edges == 2
     assert read_graphs(nx.Graph([(0, 1)]), symmetrize=False).num_edges == 2
     multi = nx.MultiGraph([(0, 1), (0, 1), (1, 1)])
     read = read_graphs(multi)
     assert read.edge_index.tolist() == [[0, 1, 1], [1, 0, 1]]
-    assert any("1 duplicate edges" in note for note in read.notes)
+    assert any("1 repeated edge" in note for note in read.notes)
 
 
 def test_networkx_vectors_become_a_matrix():
@@ -154,6 +155,21 @@ def test_networkx_mistakes():
         InputError, match=r"a NetworkX graph brings its own nodes. Leave 'nodes' out"
     ):
         read_graphs(graph, nodes=pd.DataFrame({"id": [0, 1]}))
+
+
+def test_networkx_names_that_no_file_can_hold():
+    with pytest.raises(InputError, match=r"'\\ud800' is the name of a node, but no valid Unicode"):
+        read_graphs(nx.Graph([("\ud800", "b")]))
+    assert read_graphs(nx.Graph([("\U0001f600", "?")])).node_ids.tolist() == ["\U0001f600", "?"]
+
+
+def test_networkx_missing_values_of_pandas():
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, {0: 1, 1: pd.NA, 2: 2}, "f")
+    read = read_graphs(graph)
+    assert not read.has_equal_features()
+    with pytest.raises(InputError, match="Column 'f' has 1 missing value"):
+        NodeLaGraph(epochs=1).fit(read)
 
 
 @settings(max_examples=25, deadline=None)

@@ -52,7 +52,7 @@ def test_pyg_what_is_not_used_of_edges_is_said():
         ),
     ):
         assert read_graphs(data(edge_attr=torch.full((4, 1), 3))).edge_weight.tolist() == [3] * 4
-    with pytest.warns(GraphLatentWarning, match=r"edge attributes that are not used: 'edge_type'"):
+    with pytest.warns(GraphLatentWarning, match=r"attributes not used: edge_type\. .* store it as"):
         read_graphs(data(edge_type=torch.zeros(4, dtype=torch.int64)))
 
 

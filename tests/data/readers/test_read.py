@@ -3,6 +3,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
@@ -99,7 +100,7 @@ def test_graph_data_is_handed_back():
 
 def test_symmetrize():
     one_way = (np.array([[0], [1]]), None)
-    with pytest.warns(GraphLatentWarning, match=r"1 edges had no reverse") as caught:
+    with pytest.warns(GraphLatentWarning, match="Edges are read as undirected") as caught:
         assert read_graphs(one_way).num_edges == 2
     assert caught[0].filename == __file__
     assert read_graphs(one_way, symmetrize=False).num_edges == 1
@@ -224,13 +225,15 @@ def test_a_path_that_is_nothing(tmp_path):
         ),
         (None, "The input is of type NoneType"),
         (
-            np.eye(3),
+            np.ones((3, 4)),
             (
-                r"The input is of type ndarray.*A dense array alone is not enough: pass"
+                r"type ndarray.*An array of shape \(3, 4\) alone is not enough: pass"
                 r" \(edge_index, x\)"
             ),
         ),
-        (torch.eye(3), "The input is of type Tensor.*A dense array alone is not enough"),
+        (torch.ones(5, 2), r"type Tensor.*looks like pairs: pass \(array.T, None\)"),
+        (np.eye(2), r"Two nodes or two edges\? .* pass scipy.sparse.csr_matrix\(array\)"),
+        (pl.LazyFrame({"source": [1], "target": [2]}), r"Call its collect\(\) first"),
         ((i for i in range(3)), r"The input is of type generator.*pass list\(...\) of it"),
         ((), r"graph: a tuple is one graph in parts, but \(\) is no such graph. Accepted are"),
         ((EDGES,), r"but \(ndarray\) is no such graph"),

@@ -12,6 +12,7 @@ import torch
 from torch_geometric.data import Data
 
 from graphlatent.data.readers.read import read_graphs
+from graphlatent.errors import GraphLatentWarning, InputError
 from graphlatent.ops.sparse import SparseMatrix
 
 SOURCE = np.array([0, 0, 1, 1, 2, 2, 2, 1])
@@ -77,14 +78,14 @@ def graphml(edgedefault, *, weighted=True):
     )
 
 
-@pytest.mark.filterwarnings("ignore:.*had no reverse")
+@pytest.mark.filterwarnings("ignore:Edges are read as undirected", "ignore:.* repeated edges were")
 def test_lists_of_edges_keep_the_largest_weight(tmp_path):
     for name, form in edge_lists(tmp_path).items():
         assert found(read_graphs(form, symmetrize=False)) == BY_EDGE, name
         assert found(read_graphs(form)) == BOTH_WAYS, name
 
 
-@pytest.mark.filterwarnings("ignore:.*had no reverse")
+@pytest.mark.filterwarnings("ignore:Edges are read as undirected")
 def test_without_weights_an_edge_counts_once(tmp_path):
     for name, form in edge_lists(tmp_path, weighted=False).items():
         graph = read_graphs(form, symmetrize=False)
@@ -99,6 +100,73 @@ def test_without_weights_an_edge_counts_once(tmp_path):
     assert graph.edge_weight is None and set(found(graph)) == set(BY_EDGE) - {(2, 2)}
 
 
+# Of the rows in a direction; then of the rows in both directions, which are one edge.
+RULES = {
+    "max": (BY_EDGE, BOTH_WAYS),
+    "sum": (
+        {(0, 1): 7.0, (1, 0): 3.0, (1, 2): 4.5, (2, 1): 7.0, (2, 2): 7.0},
+        {(0, 1): 10.0, (1, 0): 10.0, (1, 2): 11.5, (2, 1): 11.5, (2, 2): 7.0},
+    ),
+    "mean": (
+        {(0, 1): 3.5, (1, 0): 3.0, (1, 2): 2.25, (2, 1): 7.0, (2, 2): 3.5},
+        {(0, 1): 10 / 3, (1, 0): 10 / 3, (1, 2): 11.5 / 3, (2, 1): 11.5 / 3, (2, 2): 3.5},
+    ),
+    "count": (
+        {(0, 1): 2.0, (1, 0): 1.0, (1, 2): 2.0, (2, 1): 1.0, (2, 2): 2.0},
+        {(0, 1): 3.0, (1, 0): 3.0, (1, 2): 3.0, (2, 1): 3.0, (2, 2): 2.0},
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Edges are read as undirected", "ignore:Edge weights are not")
+def test_every_format_follows_the_rule_that_is_asked_for(tmp_path):
+    (tmp_path / "u.graphml").write_text(graphml("undirected"))
+    for rule, (by_edge, both_ways) in RULES.items():
+        for name, form in edge_lists(tmp_path).items():
+            kept = read_graphs(form, merge=rule, symmetrize=False)
+            assert found(kept) == pytest.approx(by_edge), (name, rule)
+            both = found(read_graphs(form, merge=rule))
+            assert both == pytest.approx(both_ways), (name, rule)
+        for symmetrize in (False, True):
+            graph = read_graphs(tmp_path / "u.graphml", merge=rule, symmetrize=symmetrize)
+            assert found(graph) == pytest.approx(both_ways), rule
+
+
+def test_what_the_notes_say_about_repeated_edges():
+    edges = pd.DataFrame(TABLE)
+    with pytest.warns(GraphLatentWarning) as caught:
+        read_graphs(edges)
+    assert [str(each.message) for each in caught] == [
+        "Edges are read as undirected; where both directions are listed, the largest weight is"
+        " kept. Keep directions: symmetrize=False (on the command line --set symmetrize=false).",
+        "3 repeated edges were merged: the largest weight is kept. Choose with merge='sum', 'mean',"
+        " 'count' or 'max' (on the command line --merge sum).",
+    ]
+    with pytest.warns(GraphLatentWarning, match="both directions are listed, weights are added up"):
+        graph = read_graphs(edges, merge="sum")
+    assert "3 repeated edges were merged: weights are added up." in graph.notes
+    with pytest.warns(GraphLatentWarning, match="Edge weights are not used: with merge='count'"):
+        read_graphs(edges, merge="count", symmetrize=False)
+    listed_twice = pd.DataFrame({"source": [0, 1], "target": [1, 0], "weight": [3, 3]})
+    said = r"Every edge is listed in both directions .*\(1 undirected\): merge='sum' does not add"
+    with pytest.warns(GraphLatentWarning, match=said):
+        assert read_graphs(listed_twice, merge="sum").edge_weight.tolist() == [3, 3]
+
+
+def test_rules_that_cannot_be_followed(tmp_path):
+    edges = pd.DataFrame(TABLE)
+    for rule in ("median", 3, ["sum"]):
+        with pytest.raises(InputError, match=r"'merge' must be one of 'max', 'sum', 'mean', 'cou"):
+            read_graphs(edges, merge=rule)
+    with pytest.raises(InputError, match=r"weights in 'amount' are not used. Leave out one"):
+        read_graphs(edges.rename(columns={"weight": "amount"}), merge="count", weight="amount")
+    mixed = graphml("undirected").replace("<edge ", "<edge directed='true' ", 1)
+    (tmp_path / "mixed.graphml").write_text(mixed)
+    with pytest.raises(InputError, match=r"both directed and undirected edges, .* merge='sum'"):
+        read_graphs(tmp_path / "mixed.graphml", merge="sum")
+
+
+@pytest.mark.filterwarnings("ignore:.* repeated edges were")
 def test_in_undirected_formats_the_order_of_the_ends_means_nothing(tmp_path):
     graph = nx.MultiGraph()
     graph.add_nodes_from([0, 1, 2])
@@ -141,7 +209,7 @@ def matrices():
     }
 
 
-@pytest.mark.filterwarnings("ignore:.*had no reverse", "ignore:Sparse CSR tensor support")
+@pytest.mark.filterwarnings("ignore:Edges are read", "ignore:Sparse CSR tensor support")
 def test_every_format_of_a_matrix_gives_one_graph():
     for name, matrix in matrices().items():
         assert found(read_graphs(matrix, symmetrize=False)) == SUMMED, name

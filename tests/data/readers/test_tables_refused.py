@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import numpy as np
 import pandas as pd
@@ -303,9 +304,28 @@ def test_missing_files_and_other_things(tmp_path):
     with pytest.raises(InputError, match=r"edges: there is no file .*none.csv. Check the path"):
         read_tables(tmp_path / "none.csv")
     with pytest.raises(
-        InputError, match=r"edges must be a path, a pandas DataFrame or a pyarrow Table. Got int"
+        InputError, match=r"edges must be a path, a pandas or polars DataFrame or a pyarrow Table"
     ):
         read_tables(3)
     doubled = pd.DataFrame([[1, 2, 3]], columns=["source", "target", "target"])
     with pytest.raises(InputError, match=r"edges: columns must have different names. \['target'\]"):
         read_tables(doubled)
+
+
+@pytest.mark.parametrize(
+    ("edge_id", "node_id"), [("8", "8.0"), ("8.0", "8"), ("007", "7"), ("Ann", "ANN"), ("x", '"x')]
+)
+def test_an_id_that_is_written_in_another_way_is_named(edge_id, node_id):
+    edges = pd.DataFrame({"source": ["a"], "target": [edge_id]})
+    nodes = pd.DataFrame({"id": ["a", node_id, "b"]})
+    with pytest.raises(
+        InputError,
+        match=rf"has no node of that id, only {re.escape(repr(node_id))}: write ids in one way",
+    ):
+        read_tables(edges, nodes)
+
+
+def test_another_id_is_not_named():
+    edges = pd.DataFrame({"source": ["a"], "target": ["80"]})
+    with pytest.raises(InputError, match=r"no node of that id\. Add the node, or drop the edge"):
+        read_tables(edges, pd.DataFrame({"id": ["a", "8", "08.01"]}))

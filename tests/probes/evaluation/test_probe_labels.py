@@ -59,27 +59,11 @@ def test_several_columns_are_a_table():
     ("columns", "message"),
     [
         (
-            {"age": np.arange(40) / 8},
-            (
-                "t: column 'age' holds numbers such as 0 and 4.875 (40 different values in 40"
-                " rows), which are no classes. Probes predict classes; regression is not offered."
-                " Cut the numbers into classes, or name another column with the option 'label'."
-            ),
-        ),
-        (
-            {"age": np.tile(np.arange(11) / 8, 9)},
-            (
-                "t: column 'age' holds numbers such as 0 and 1.25 (11 different values in 99 rows),"
-                " which are no classes. Probes predict classes; regression is not offered. Cut the"
-                " numbers into classes, or name another column with the option 'label'."
-            ),
-        ),
-        (
             {"number": np.arange(21)},
             (
                 "t: column 'number' has 21 different values in 21 rows, such as '0', so it holds"
                 " ids or measurements rather than classes. Name another column with the option"
-                " 'label'."
+                " 'label'; if it holds measurements, give the option 'task' as 'regression'."
             ),
         ),
         (
@@ -173,3 +157,87 @@ def test_a_raw_column_that_is_one_of_several_labels():
         )
     )
     refuse_label_as_feature(np.array([1, 1, 0, 0]), labels, name="c", where="t")
+
+
+@pytest.mark.parametrize(
+    "values", [np.arange(40) / 8, np.tile(np.arange(11) / 8, 9), np.array([0.5, np.nan, 1.25])]
+)
+def test_numbers_that_are_not_whole_are_regressed(values):
+    labels = probe_labels({"age": values}, where="t")
+    kept = np.flatnonzero(~np.isnan(values))
+    assert (labels.task, labels.rows.tolist()) == ("regression", kept.tolist())
+    assert labels.values.tolist() == values[kept].tolist()
+    assert labels.counts == {}
+    assert labels.notes == [
+        "'age' holds numbers, which are predicted by regression (the option 'task' says otherwise)"
+    ]
+
+
+def test_a_named_task():
+    ages = np.tile(np.arange(25), 4)
+    labels = probe_labels({"age": ages}, where="t")
+    assert labels.task == "classification"
+    assert labels.notes[0].startswith("'age' has 25 different whole numbers, which are taken as c")
+    named = probe_labels({"age": ages}, where="t", task="regression")
+    assert (named.task, named.values.tolist(), named.notes) == ("regression", ages.tolist(), [])
+    marks = np.tile(np.arange(11) / 8, 9)
+    assert len(probe_labels({"m": marks}, where="t", task="classification").counts) == 11
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "message"),
+    [
+        (
+            ["a", "b"],
+            {"task": "regression"},
+            "t: regression needs numbers, and column 'y' holds 'a",
+        ),
+        (
+            [2.5, 2.5],
+            {"task": "regression"},
+            "t: every label in column 'y' is 2.5, so there is not",
+        ),
+        (
+            [1.5, np.inf],
+            {"task": "regression"},
+            "t: column 'y' holds infinite numbers. Leave the c",
+        ),
+        (
+            [0, 1],
+            {"task": "ranking"},
+            "The 'task' parameter of probe must be 'classification' or '",
+        ),
+        (
+            [0, 1],
+            {"positive": "2"},
+            "t: 'positive' must be one of two classes in column 'y'. Got '2",
+        ),
+        (
+            [0, 1, 2],
+            {"positive": "1"},
+            "t: 'positive' must be one of two classes in column 'y'. Got",
+        ),
+    ],
+)
+def test_tasks_that_cannot_be(values, options, message):
+    with pytest.raises(ValueError) as caught:
+        probe_labels({"y": np.array(values)}, where="t", **options)
+    assert str(caught.value).startswith(message)
+
+
+def test_regression_is_of_one_column():
+    columns = {"a": np.array([0, 1]), "b": np.array([1, 1])}
+    assert message_of(lambda: probe_labels(columns, where="t", task="regression")).startswith(
+        "t: regression and a positive class are of one label column, and there are 2."
+    )
+
+
+def test_a_raw_column_that_is_the_number_in_other_units():
+    numbers = np.random.default_rng(0).normal(size=20)
+    labels = ProbeLabels(numbers, np.arange(20), ("price",), "regression")
+    for column in (numbers, 3 - 0.01 * numbers):
+        assert "column 'c' is the label 'price' in other units" in message_of(
+            lambda column=column: refuse_label_as_feature(column, labels, name="c", where="t")
+        )
+    # All values of both are different, which says nothing of numbers.
+    refuse_label_as_feature(numbers**3, labels, name="c", where="t")

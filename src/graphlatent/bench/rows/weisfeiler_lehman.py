@@ -51,7 +51,9 @@ class WeisfeilerLehmanRow(Row):
         chosen = [[prediction.choice.candidate] for prediction in linear]
         rbf = cell.probes.on_kernels(named, chosen, kernel="rbf")
         of_linear, of_rbf = (
-            NESTED.format(what=f"number of iterations{by} and C", inner=INNER_FOLDS)
+            NESTED.format(
+                what=f"number of iterations{by} and C", inner=INNER_FOLDS, metric="accuracy"
+            )
             for by in ("", " (by the linear SVM)")
         )
         return RowOutcome(

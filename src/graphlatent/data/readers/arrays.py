@@ -12,6 +12,7 @@ from torch import Tensor
 from graphlatent.data.arrays import as_array
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.memory_limit import require_memory
+from graphlatent.data.sparse_input import consistent_coo, consistent_csr
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import refusing_damage
 from graphlatent.ops.sparse import SparseMatrix
@@ -22,25 +23,27 @@ _BYTES_PER_NODE = 8
 
 
 def is_adjacency(value: object) -> bool:
-    """Whether the value is a sparse matrix (SciPy, torch or `SparseMatrix`).
+    """Whether the value is a sparse matrix (SciPy, torch or `SparseMatrix`) or a square array.
 
-    A sparse matrix is read as an adjacency, anything else as an edge list.
+    These are read as an adjacency, anything else as an edge list. An array of shape (2, 2) may hold
+    two edges, and is no adjacency.
     """
-    return (
-        sp.issparse(value)
-        or isinstance(value, SparseMatrix)
-        or (isinstance(value, Tensor) and value.layout != torch.strided)
-    )
+    if isinstance(value, Tensor) and value.layout != torch.strided:
+        return True
+    if isinstance(value, np.ndarray | Tensor):
+        return value.ndim == 2 and value.shape[0] == value.shape[1] != 2
+    return sp.issparse(value) or isinstance(value, SparseMatrix)
 
 
 def read_adjacency(adjacency: Any, x: Any = None, *, name: str = "graph") -> RawGraph:
-    """The graph with an edge for each non-zero of a square sparse matrix.
+    """The graph with an edge for each non-zero of a square matrix.
 
     Values other than 1 are edge weights. A value that is stored in several parts is their sum, as
     SciPy and torch define it, so that all their formats of one matrix give one graph.
 
     Args:
-        adjacency: SciPy sparse matrix or array, torch sparse tensor or `SparseMatrix`, [N, N].
+        adjacency: SciPy sparse matrix or array, torch tensor, `SparseMatrix` or NumPy array,
+            [N, N].
         x: features [N, F], dense or sparse, or None.
         name: for messages.
 
@@ -74,9 +77,7 @@ def nonzeros(matrix: Any, *, name: str) -> tuple[Array, Array, Array]:
             f"{name}: an adjacency must hold real numbers. Got values of type {matrix.dtype}."
         )
     with refusing_damage(f"{name}: the adjacency is inconsistent"):
-        csr = matrix.tocsr()
-        # Before duplicates are summed, which reads positions without checking them.
-        csr.check_format(full_check=True)
+        csr = consistent_csr(matrix)
         if not csr.has_canonical_format:
             csr = csr.copy()
             csr.sum_duplicates()
@@ -88,10 +89,18 @@ def nonzeros(matrix: Any, *, name: str) -> tuple[Array, Array, Array]:
 def _as_scipy(adjacency: Any, name: str) -> Any:
     if isinstance(adjacency, SparseMatrix):
         return adjacency.to_scipy()
+    if isinstance(adjacency, np.ndarray) or (
+        isinstance(adjacency, Tensor) and adjacency.layout == torch.strided
+    ):
+        array = as_array(adjacency, name=name, what="an adjacency")
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"{name}: an adjacency must hold real numbers. Got {array.dtype}.")
+        # SciPy has no float16.
+        return sp.coo_array(array.astype(np.float32) if array.dtype == np.float16 else array)
     if not isinstance(adjacency, Tensor):
         return adjacency
     with refusing_damage(f"{name}: the sparse tensor cannot be read"):
-        coo = adjacency.detach().cpu().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
+        coo: Any = consistent_coo(adjacency)
         values = coo.values()
         # NumPy has no bfloat16, and SciPy no float16.
         values = values.to(torch.float32) if values.is_floating_point() else values

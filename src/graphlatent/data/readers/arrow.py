@@ -1,6 +1,6 @@
 """Tables of any kind as one checked pyarrow table, and their columns as NumPy arrays.
 
-Accepted are CSV and TSV (also gzipped), Parquet, pandas and pyarrow.
+Accepted are CSV and TSV (also gzipped), Parquet, pandas, polars and pyarrow.
 
 Columns that a reader asks for as text (ids) are not converted to numbers, so '007' stays '007'.
 """
@@ -8,9 +8,10 @@ Columns that a reader asks for as text (ids) are not converted to numbers, so '0
 from __future__ import annotations
 
 import difflib
+import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,13 @@ class LoadedTable:
         name: what to call it in messages, such as "nodes (nodes.csv)".
         from_text: whether it came out of a text file, in which everything is text until somebody
             reads numbers into it.
+        rows: the rows of the source that are in `data`; None for all.
     """
 
     data: Any
     name: str
     from_text: bool = False
+    rows: np.ndarray[Any, Any] | None = None
 
     @cached_property
     def columns(self) -> list[str]:
@@ -60,8 +63,14 @@ class LoadedTable:
         """How many rows there are, the header not counted."""
         return int(self.data.num_rows)
 
+    def only(self, kept: np.ndarray[Any, Any]) -> LoadedTable:
+        """The table with some of its rows, bool [rows]; messages name them as in the source."""
+        rows = np.arange(self.num_rows) if self.rows is None else self.rows
+        return replace(self, data=self.data.filter(pa.array(kept)), rows=rows[kept])
+
     def place(self, row: int) -> str:
         """Row `row` (from 0) as a message names it."""
+        row = row if self.rows is None else int(self.rows[row])
         return (
             f"row {row + 1} (line {row + 2} with the header)"
             if self.from_text
@@ -107,8 +116,17 @@ def table_suffix(path: Path) -> str | None:
 
 
 def is_table(value: object) -> bool:
-    """Whether `value` is a pandas DataFrame or a pyarrow Table."""
-    return isinstance(value, pd.DataFrame | pa.Table)
+    """Whether `value` is a pandas or polars DataFrame or a pyarrow Table."""
+    return isinstance(value, pd.DataFrame | pa.Table) or is_polars(value, "DataFrame")
+
+
+def is_polars(value: object, name: str) -> bool:
+    """Whether `value` is of the class of that name in polars.
+
+    polars is optional here; a caller who has such a table has imported it already.
+    """
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(value, getattr(polars, name))
 
 
 def is_text_view(kind: Any) -> bool:
@@ -128,6 +146,8 @@ def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> L
         InputError: where the file is missing, of another kind or damaged, or the columns' names are
             not unique.
     """
+    if is_polars(source, "DataFrame"):
+        source = source.to_arrow()
     if isinstance(source, str | Path):
         table = _load_file(Path(source), role, text_columns)
     elif isinstance(source, pa.Table):
@@ -138,7 +158,7 @@ def load_table(source: Any, *, role: str, text_columns: Sequence[str] = ()) -> L
         table = LoadedTable(_from_pandas(source, role), role)
     else:
         raise InputError(
-            f"{role} must be a path, a pandas DataFrame or a pyarrow Table. Got"
+            f"{role} must be a path, a pandas or polars DataFrame or a pyarrow Table. Got"
             f" {type(source).__name__}."
         )
     twice = sorted(name for name, count in Counter(table.columns).items() if count > 1)

@@ -55,6 +55,11 @@ def read_path(
             f"A node table goes with an edge table ({', '.join(TABLE_SUFFIXES)}) only, but {path}"
             " is none. Leave 'nodes' out."
         )
+    if options is not None and options.bipartite:
+        raise InputError(
+            "'bipartite' tells the ids in the two columns of an edge table apart, but"
+            f" {path} is none. Leave it out."
+        )
     if is_folder(path):
         return _read_folder(path, options)
     if path.suffix.lower() == ".graphml":

@@ -24,6 +24,7 @@ import numpy as np
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.memory_limit import readable, require_memory
 from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
+from graphlatent.data.readers.times import edges_until
 from graphlatent.display import listed
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import refusing_damage, regular_file
@@ -266,12 +267,31 @@ def _to_raw(
     )
     one_way = np.array([d for _, _, d in graph.edges], dtype=bool)
     edge_columns = _columns(graph.edge_values, keys, len(graph.edges), "edge", path)
+    notes: dict[str, str] = {}
+    if options.until is not None and graph.edges:
+        found = edges_until(
+            _chosen(edge_columns, str(options.time), path, "time"),
+            options.until,
+            name=path.name,
+            column=f"edge attribute '{options.time}'",
+            place=lambda row: f"edge {row} (from 0)",
+        )
+        edges, one_way, notes = edges[:, found.kept], one_way[found.kept], found.notes
+        edge_columns = {column: values[found.kept] for column, values in edge_columns.items()}
     weight = _weight(edge_columns, path, options) if graph.edges else None
     # Undirected edges among directed ones are edges in both directions.
     if one_way.any() and not one_way.all():
+        if options.merge in ("sum", "count"):
+            raise InputError(
+                f"{name} has both directed and undirected edges, to which merge='{options.merge}'"
+                " does not apply: an undirected edge would count in both directions. Use"
+                " merge='max' or 'mean', or give all edges one kind."
+            )
         edges = np.concatenate([edges, edges[::-1, ~one_way]], axis=1)
         weight = None if weight is None else np.concatenate([weight, weight[~one_way]])
     columns = _columns(graph.node_values, keys, len(graph.node_ids), "node", path)
+    used = (options.weight or "weight", options.time)
+    others = [each for each in edge_columns if each not in used]
     return RawGraph(
         edge_index=edges,
         num_nodes=len(graph.node_ids),
@@ -286,11 +306,7 @@ def _to_raw(
         y=stack_labels([_chosen(columns, name, path, "label") for name in options.labels]),
         name=name,
         directed=bool(one_way.any()) if len(one_way) else graph.directed,
-        notes=unused_edge_columns(
-            [each for each in edge_columns if each != (options.weight or "weight")],
-            where=name,
-            kind="attributes",
-        ),
+        notes={**notes, **unused_edge_columns(others, where=name, kind="attributes")},
     )
 
 

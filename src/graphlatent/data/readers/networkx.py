@@ -14,6 +14,7 @@ from graphlatent.data.graph import RawGraph
 from graphlatent.data.ids import exact_ids
 from graphlatent.data.readers.messages import shortened
 from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
+from graphlatent.data.readers.times import edges_until
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import refusing_damage
 
@@ -53,10 +54,11 @@ def read_networkx(
     nodes = list(graph.nodes)
     _check_ids(nodes, name)
     position = {node: i for i, node in enumerate(nodes)}
+    graph, notes = _until(graph, options, name)
     edges = [(position[u], position[v]) for u, v in graph.edges()]
-    notes = unused_edge_columns(
-        _other_edge_attributes(graph, options.weight or "weight"), where=name, kind="attributes"
-    )
+    used = (options.weight or "weight", options.time)
+    others = [each for each in _edge_attributes(graph) if each not in used]
+    notes |= unused_edge_columns(others, where=name, kind="attributes")
     x, columns = _features(graph, nodes, options, name, notes)
     return RawGraph(
         edge_index=np.array(edges, dtype=np.int64).reshape(-1, 2).T,
@@ -72,10 +74,27 @@ def read_networkx(
     )
 
 
-def _other_edge_attributes(graph: Any, weight: str) -> list[Any]:
-    """Edge attributes but for the weight, in the order in which edges name them."""
-    found = dict.fromkeys(name for _, _, data in graph.edges(data=True) for name in data)
-    return [name for name in found if name != weight]
+def _until(graph: Any, options: TableOptions, name: str) -> tuple[Any, dict[str, str]]:
+    """The graph with its edges up to the time that was asked for, and a note on how many."""
+    if options.until is None or options.time is None:
+        return graph, {}
+    edges = list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())
+    times = [graph.edges[edge].get(options.time) for edge in edges]
+    found = edges_until(
+        times,
+        options.until,
+        name=name,
+        column=f"edge attribute '{options.time}'",
+        place=lambda row: f"edge ({shortened(edges[row][0])}, {shortened(edges[row][1])})",
+    )
+    part = graph.copy()
+    part.remove_edges_from([edge for edge, keep in zip(edges, found.kept, strict=True) if not keep])
+    return part, found.notes
+
+
+def _edge_attributes(graph: Any) -> list[Any]:
+    """The names of edge attributes in the order in which edges name them."""
+    return list(dict.fromkeys(name for _, _, data in graph.edges(data=True) for name in data))
 
 
 def _weights(graph: Any, weight: str | None, name: str, notes: dict[str, str]) -> Array | None:
@@ -247,4 +266,12 @@ def _check_ids(nodes: list[Any], name: str) -> None:
                 f"{name}: {shortened(node)} is the name of a node, but is not equal to a copy of"
                 " itself. Name the nodes by integers or text, for example with"
                 " networkx.convert_node_labels_to_integers."
+            )
+        # A surrogate by itself; no file can hold it.
+        if isinstance(node, str) and node.encode("utf-8", "replace") != node.encode(
+            "utf-8", "surrogatepass"
+        ):
+            raise InputError(
+                f"{name}: {shortened(node)} is the name of a node, but no valid Unicode. Rename the"
+                " node."
             )

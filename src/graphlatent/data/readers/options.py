@@ -8,13 +8,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from graphlatent.data.readers.messages import shortened
-from graphlatent.errors import InputError, RunFolderError
+from graphlatent.data.merging import Merge, checked_merge
+from graphlatent.data.readers.messages import listed, shortened
+from graphlatent.data.readers.times import checked_until
+from graphlatent.errors import InputError, RunFolderError, shown
 from graphlatent.io.runfolder import RunFolder
 
 Array: TypeAlias = np.ndarray[Any, Any]
 # Names of columns that are rarely features.
 _LIKE_LABELS = ("label", "labels", "class", "target", "y")
+# Options that name columns or attributes that only some sources have.
+_NAMING = ("weight", "label", "features", "time")
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,13 @@ class TableOptions:
             but ids, graphs, labels and those in `drop`.
         drop: columns or attributes that are not features. Unlike those in `label` they need not be
             there.
+        merge: the weight of edges that are there more than once: 'max', 'sum', 'mean' or 'count';
+            None for 'max', with a warning where that drops weights.
+        bipartite: the two columns of the edge table name nodes of two kinds, so that equal ids are
+            different nodes; ids then start with the name of their column, such as 'user:7'.
+        time: column of the edge table, or edge attribute, with the time of an edge; for `until`.
+        until: the last time of the edges that are read, inclusive: a date (2024-06-30: to the end
+            of that day; 2024-06: of that month) or a number.
     """
 
     source: str = "source"
@@ -45,6 +56,10 @@ class TableOptions:
     label: str | tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
+    merge: Merge | None = None
+    bipartite: bool = False
+    time: str | None = None
+    until: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("features", "drop"):
@@ -69,6 +84,16 @@ class TableOptions:
                 f"Column {both[0]!r} is a label and cannot be a feature too. Take it out of"
                 " 'features', or out of 'label'."
             )
+        if self.merge is not None:
+            checked_merge(self.merge)
+        if self.merge == "count" and self.weight is not None:
+            raise InputError(
+                "merge='count' weighs edges by how often they are there, so that the weights in"
+                f" {self.weight!r} are not used. Leave out one of 'merge' and 'weight'."
+            )
+        if not isinstance(self.bipartite, bool):
+            raise InputError(f"The option 'bipartite' must be a bool. Got {shown(self.bipartite)}.")
+        object.__setattr__(self, "until", checked_until(self.until, time=self.time))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -80,7 +105,7 @@ class TableOptions:
     @property
     def named_columns(self) -> list[str]:
         """The options that ask for particular columns, for sources that have none to refuse."""
-        return [name for name in ("weight", "label", "features") if getattr(self, name) is not None]
+        return [name for name in _NAMING if getattr(self, name) is not None]
 
     def feature_names(self, columns: Iterable[str]) -> list[str]:
         """The features among the columns that are there, or `features` where that was given."""
@@ -95,9 +120,13 @@ class TableOptions:
         """
         return replace(self, label=None, drop=(*self.labels, *self.drop))
 
+    def without_until(self) -> TableOptions:
+        """The same options for edges of any time."""
+        return replace(self, time=None, until=None)
+
     def to_dict(self) -> dict[str, Any]:
-        """The options as plain values that TOML and JSON can hold, without those that are None."""
-        values = {name: value for name, value in asdict(self).items() if value is not None}
+        """The options as plain values that TOML and JSON can hold, without None and False."""
+        values = {k: value for k, value in asdict(self).items() if value not in (None, False)}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod
@@ -112,7 +141,11 @@ class TableOptions:
             key
             for key, value in values.items()
             if key not in known
-            or not _is_names(value, several=key in ("label", "features", "drop"))
+            or not (
+                isinstance(value, bool)
+                if key == "bipartite"
+                else _is_names(value, several=key in ("label", "features", "drop"))
+            )
         ]
         missing = [key for key in ("source", "target", "id") if key not in values]
         if wrong or missing:
@@ -120,7 +153,7 @@ class TableOptions:
                 f"In [reading], {', '.join(map(repr, wrong or missing))} must be the name of a"
                 " column, or for 'label', 'features' and 'drop' a list of names."
             )
-        return cls(**{**dict.fromkeys(known), "drop": (), **values})
+        return cls(**{**dict.fromkeys(known), "drop": (), "bipartite": False, **values})
 
 
 def options_of_run(run: RunFolder) -> TableOptions:
@@ -150,17 +183,21 @@ def label_hints(features: Iterable[str]) -> list[str]:
 
 
 def unused_edge_columns(
-    columns: Iterable[str], *, where: str, kind: str = "columns"
+    columns: Iterable[str],
+    *,
+    where: str,
+    kind: str = "columns",
+    way_out: str = "weight=NAME (on the command line --weight NAME)",
 ) -> dict[str, str]:
     """A note for `RawGraph.notes` that names edge columns, or attributes, that are not used."""
-    named = ", ".join(repr(name) for name in columns)
-    if not named:
+    names = [str(name) for name in columns]
+    if not names:
         return {}
     text = (
-        f"{where}: edge {kind} that are not used: {named}. Of edges only a weight is used; choose"
-        " it with the option 'weight'."
+        f"{where}: edge {kind} not used: {listed(names)}. One of numbers can be the weight:"
+        f" {way_out}."
     )
-    return {f"edge {kind} {named}": text}
+    return {f"edge {kind} {', '.join(names)}": text}
 
 
 def stack_labels(columns: Sequence[Array]) -> Array | None:

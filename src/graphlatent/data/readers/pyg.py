@@ -189,7 +189,10 @@ def _notes_of_edges(data: Any, name: str) -> dict[str, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         others = [key for key in data.edge_attrs() if key not in known]
-    return {**notes, **unused_edge_columns(others, where=name, kind="attributes")}
+    unused = unused_edge_columns(
+        others, where=name, kind="attributes", way_out="store it as edge_weight"
+    )
+    return {**notes, **unused}
 
 
 def _num_nodes(data: Any, name: str) -> int:

@@ -18,21 +18,30 @@ from graphlatent.data.cut import take_apart
 from graphlatent.data.datasets import find_dataset, load_dataset, no_such_input
 from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.memory_limit import limited_memory
+from graphlatent.data.merging import Merge
 from graphlatent.data.readers.arrays import is_adjacency, read_adjacency, read_arrays
-from graphlatent.data.readers.arrow import is_table
+from graphlatent.data.readers.arrow import is_polars, is_table
 from graphlatent.data.readers.files import read_path
 from graphlatent.data.readers.networkx import is_networkx, read_networkx
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.pyg import is_pyg, read_data
+from graphlatent.data.readers.python_objects import (
+    adjacency_as_tables,
+    has_ids,
+    is_neighbours,
+    is_pairs,
+    pairs_as_arrays,
+    pairs_as_table,
+)
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import exists, regular_file
 
-_ARRAYS = (np.ndarray, Tensor)
 ACCEPTED = (
-    "a path or data set name, a PyG Data, Batch or Dataset, a NetworkX graph, a SciPy sparse"
-    " adjacency or (adjacency, features), (edge_index, x) or (edge_index, x, edge_weight), an edge"
-    " table or (edges, nodes) as pandas DataFrames or pyarrow Tables, or a list of such graphs"
+    "a path or data set name, a PyG Data, Batch or Dataset, a NetworkX graph, an adjacency matrix"
+    " or (adjacency, features), (edge_index, x) or (edge_index, x, edge_weight), an edge table or"
+    " (edges, nodes) as pandas or polars DataFrames or pyarrow Tables, a list of edges (u, v) or"
+    " (u, v, weight), a dict with the neighbours of each node, or a list of such graphs"
 )
 
 
@@ -45,6 +54,7 @@ class _Request:
 
     def refuse(self, kind: str) -> None:
         """Raise where something was given that means nothing for graphs of this kind."""
+        self.refuse_sides(kind)
         if self.nodes is not None:
             raise InputError(
                 f"'nodes' is the node table that goes with an edge table; {kind} brings its own"
@@ -57,6 +67,22 @@ class _Request:
                 f" and tables; {kind} has none. Leave them out."
             )
 
+    def refuse_all(self, kind: str) -> None:
+        """Raise where anything was given that would change a graph that is ready."""
+        self.refuse(kind)
+        if self.options.merge is not None:
+            raise InputError(
+                f"'merge' says how repeated edges are read; {kind} has none. Leave it out."
+            )
+
+    def refuse_sides(self, kind: str) -> None:
+        """Raise where 'bipartite' was asked for and edges are not in a table."""
+        if self.options.bipartite:
+            raise InputError(
+                "'bipartite' tells the ids in the two columns of an edge table apart; in"
+                f" {kind}, nodes are different already. Leave it out."
+            )
+
 
 def read_graphs(
     source: Any,
@@ -66,6 +92,10 @@ def read_graphs(
     label: str | Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
     weight: str | None = None,
+    merge: Merge | None = None,
+    bipartite: bool | None = None,
+    time: str | None = None,
+    until: object = None,
     options: TableOptions | None = None,
     max_memory: int | str | None = None,
 ) -> GraphData:
@@ -74,11 +104,12 @@ def read_graphs(
     Args:
         source: a path (edge table .csv, .tsv, .csv.gz, .parquet; .graphml; gnn-benchmark .npz;
             folder of .graphml files; TU folder) or data set name; a PyG Data, Batch or Dataset; a
-            NetworkX graph; a SciPy sparse adjacency [N, N] or (adjacency, features); (edge_index
-            [2, E], x [N, F] or None) with or without edge_weight [E] as a third part; an edge table
-            or (edges, nodes) as pandas DataFrames, pyarrow Tables or paths; a list of several of
-            these; a `GraphData`, which is handed back as it is. Columns of PyG's `edge_attr` wider
-            than one are not used.
+            NetworkX graph; a SciPy sparse or a dense adjacency [N, N], or (adjacency, features);
+            (edge_index [2, E], x [N, F] or None) with or without edge_weight [E] as a third part;
+            an edge table or (edges, nodes) as pandas or polars DataFrames, pyarrow Tables or paths;
+            a list of edges (u, v) or (u, v, weight); a dict with the neighbours of each node; a
+            list of several of these; a `GraphData`, which is handed back as it is. Columns of PyG's
+            `edge_attr` wider than one are not used.
         nodes: the node table that goes with an edge table.
         symmetrize: read every edge in both directions. Data sets by name always are.
         label: column of the node table, or NetworkX or GraphML node attribute, that holds labels,
@@ -87,6 +118,13 @@ def read_graphs(
             as features; None for all but ids and labels.
         weight: column of the edge table, or NetworkX or GraphML edge attribute, with the weights;
             None for 'weight'.
+        merge: the weight of edges that are there more than once: 'max', 'sum', 'mean' or 'count'
+            (how often); None for 'max', with a warning where that drops weights.
+        bipartite: the two columns of an edge table name nodes of two kinds, such as users and
+            items. Ids then start with the name of their column, such as 'user:7'.
+        time: column of the edge table, or NetworkX or GraphML edge attribute, with times.
+        until: read the edges up to this time, inclusive: a date, as an object or as text
+            ('2024-06-30' means to the end of that day), or a number.
         options: the same and the names of further columns, for tables whose columns are not called
             'source', 'target', 'id' and 'graph'.
         max_memory: how much memory the contents of a file may take, in bytes or as text such as
@@ -97,12 +135,25 @@ def read_graphs(
             than it may; the message says why and what to do.
         ConfigError: where `max_memory` is no amount of memory.
     """
+    request = _Request(
+        nodes,
+        _merged(
+            options,
+            node_attributes,
+            label=label,
+            weight=weight,
+            merge=merge,
+            bipartite=bipartite,
+            time=time,
+            until=until,
+        ),
+    )
     if isinstance(source, GraphData):
+        request.refuse_all("a graph that is read already")
         return source
-    request = _Request(nodes, _merged(options, label, node_attributes, weight))
     with limited_memory(max_memory):
         if _is_dataset_name(source):
-            request.refuse("a data set")
+            request.refuse_all("a data set")
             return load_dataset(source).graph
         if _is_several(source):
             request = _without_nodes(request)
@@ -113,34 +164,11 @@ def read_graphs(
             ]
         else:
             graphs = _read_one(source, request, name="graph")
-        return assemble(graphs, symmetrize=symmetrize)
-
-
-def refuse_features_as_y(source: Any, y: object, *, owner: str) -> None:
-    """Raise where the features of a graph came as `y`, as in `fit(adjacency, x)`.
-
-    Graphs that bring their features may be followed by a table of labels, as scikit-learn allows;
-    an adjacency or an edge table has no features yet, so a matrix beside it can only be those.
-
-    Raises:
-        InputError: where `source` is an adjacency, an array or a table, and `y` a matrix.
-    """
-    has_no_features = is_adjacency(source) or is_table(source) or isinstance(source, _ARRAYS)
-    if isinstance(y, list) and y and isinstance(y[0], list | tuple):
-        y = np.asarray(y, dtype=object)
-    if has_no_features and len(getattr(y, "shape", ())) == 2:
-        raise InputError(
-            f"{owner} ignores y, and y is a matrix of shape {tuple(getattr(y, 'shape', ()))} beside"
-            f" a graph without features. If it holds the features, put both into one tuple:"
-            f" {owner}((graph, x))."
-        )
+        return assemble(graphs, symmetrize=symmetrize, merge=request.options.merge)
 
 
 def _merged(
-    options: TableOptions | None,
-    label: str | Sequence[str] | None,
-    node_attributes: Sequence[str] | None,
-    weight: str | None,
+    options: TableOptions | None, node_attributes: Sequence[str] | None, **given: Any
 ) -> TableOptions:
     """The options, with those given as arguments of their own in their place."""
     if isinstance(node_attributes, str):
@@ -148,8 +176,8 @@ def _merged(
             f"node_attributes must be a list of names. Got the text {node_attributes!r}; write"
             f" [{node_attributes!r}]."
         )
-    given = {"label": label, "features": node_attributes, "weight": weight}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    given["features"] = node_attributes
+    chosen = {name: value for name, value in given.items() if value is not None}
     return replace(options or TableOptions(), **chosen)
 
 
@@ -169,7 +197,7 @@ def _is_several(source: Any) -> bool:
     """
     if isinstance(source, tuple):
         return len(source) > 0 and all(_is_graph_object(part) for part in source)
-    return isinstance(source, list) or is_pyg(source, "Dataset")
+    return (isinstance(source, list) and not is_pairs(source)) or is_pyg(source, "Dataset")
 
 
 def _without_nodes(request: _Request) -> _Request:
@@ -187,9 +215,17 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
         return _read_place(source, request)
     if is_table(source):
         return read_tables(source, request.nodes, options=request.options)
+    if is_pairs(source):
+        table = pairs_as_table(source, request.options, name=name)
+        return read_tables(table, request.nodes, options=request.options)
+    if is_neighbours(source):
+        edges, nodes = adjacency_as_tables(source, request.options, name=name)
+        nodes = nodes if request.nodes is None else request.nodes
+        return read_tables(edges, nodes, options=request.options)
     if is_networkx(source):
         if request.nodes is not None:
             request.refuse("a NetworkX graph")
+        request.refuse_sides("a NetworkX graph")
         return [read_networkx(source, options=request.options, name=name)]
     if isinstance(source, tuple):
         return _read_tuple(source, request, name=name)
@@ -230,7 +266,12 @@ def _read_tuple(source: tuple[Any, ...], request: _Request, *, name: str) -> lis
                 " once."
             )
         return read_tables(source[0], source[1], options=request.options)
+    if len(source) == 2 and tables[1] and has_ids(source[0]):
+        return _read_one(source[0], replace(request, nodes=source[1]), name=name)
     request.refuse("a tuple of arrays")
+    if len(source) == 2 and is_pairs(source[0]) and isinstance(source[0][0], tuple):
+        edges, weight = pairs_as_arrays(source[0], name=name)
+        return [read_arrays(edges, source[1], weight, name=name)]
     if len(source) in (2, 3) and not any(tables):
         if len(source) == 2 and is_adjacency(source[0]):
             return [read_adjacency(source[0], source[1], name=name)]
@@ -248,14 +289,21 @@ def _read_tuple(source: tuple[Any, ...], request: _Request, *, name: str) -> lis
 def _unknown(source: Any, name: str) -> str:
     hint = ""
     if isinstance(source, np.ndarray | Tensor):
+        shape = tuple(source.shape)
         hint = (
-            " A dense array alone is not enough: pass (edge_index, x), or for an adjacency"
-            " scipy.sparse.csr_matrix(array)."
+            f" An array of shape {shape} alone is not enough: pass (edge_index, x), where"
+            " edge_index has shape (2, number of edges) and x may be None; or a square adjacency."
         )
+        if shape == (2, 2):
+            hint += " Two nodes or two edges? As an adjacency, pass scipy.sparse.csr_matrix(array)."
+        elif len(shape) == 2 and shape[1] == 2:
+            hint += " This one looks like pairs: pass (array.T, None)."
+    elif is_polars(source, "LazyFrame"):
+        hint = " Call its collect() first."
     elif isinstance(source, list):
         hint = " A list is several graphs: for one graph pass the tuple (edge_index, x)."
     elif hasattr(source, "__iter__") or hasattr(source, "__getitem__"):
-        hint = " To give several graphs, pass list(...) of it."
+        hint = " To give several graphs, or edges, pass list(...) of it."
     return (
         f"{name} is of type {type(source).__name__}, which is no graph that can be read.{hint}"
         f" Accepted are {ACCEPTED}."

@@ -13,11 +13,27 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
-from graphlatent.data.ids import codes, id_array, of_one_type, read_ids, shown, sorted_distinct
+from graphlatent.data.ids import (
+    IdColumn,
+    codes,
+    id_array,
+    of_one_type,
+    read_ids,
+    shown,
+    similar_id,
+    sorted_distinct,
+)
 from graphlatent.data.readers.arrow import LoadedTable, load_table, to_array
+from graphlatent.data.readers.bipartite import (
+    SIDE,
+    node_ids_of_sides,
+    suspected_bipartite,
+    with_side,
+)
 from graphlatent.data.readers.messages import shortened
 from graphlatent.data.readers.options import (
     TableOptions,
@@ -25,6 +41,7 @@ from graphlatent.data.readers.options import (
     stack_labels,
     unused_edge_columns,
 )
+from graphlatent.data.readers.times import edges_until
 from graphlatent.errors import GraphLatentWarning, InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -70,6 +87,7 @@ def read_tables(
     edge_table = load_table(
         edges, role="edges", text_columns=_named(options.source, options.target, options.graph)
     )
+    edge_table, notes = _until(edge_table, options)
     weights = _weights(edge_table, options)
     # A name that was given must be there.
     if options.graph not in (None, TableOptions.graph, *edge_table.columns):
@@ -83,7 +101,7 @@ def read_tables(
                 "The options 'label' and 'features' name columns of a node table, and none was"
                 " given. Give 'nodes' as well."
             )
-        return _cut(_number_edges(edge_table, options), edge_table, weights, options)
+        return _cut(_number_edges(edge_table, options), edge_table, weights, options, notes)
     node_table = load_table(nodes, role="nodes", text_columns=_named(options.id, options.graph))
     numbered = _number_nodes_and_edges(edge_table, node_table, options)
     columns = {
@@ -93,7 +111,7 @@ def read_tables(
     y = stack_labels(
         [to_array(node_table, name, option="label")[numbered.row] for name in options.labels]
     )
-    return _cut(numbered, edge_table, weights, options, columns=columns or None, y=y)
+    return _cut(numbered, edge_table, weights, options, notes, columns=columns or None, y=y)
 
 
 def _named(*names: str | None) -> list[str]:
@@ -101,10 +119,28 @@ def _named(*names: str | None) -> list[str]:
 
 
 def _feature_columns(nodes: LoadedTable, options: TableOptions) -> Sequence[str]:
-    found = options.feature_names(c for c in nodes.columns if c not in (options.id, options.graph))
+    named = (options.id, options.graph, SIDE if options.bipartite else None)
+    found = options.feature_names(c for c in nodes.columns if c not in named)
     for hint in label_hints(found) if options.features is None else ():
         warnings.warn(f"{nodes.name}: {hint}", GraphLatentWarning, stacklevel=2)
     return found
+
+
+def _until(edges: LoadedTable, options: TableOptions) -> tuple[LoadedTable, dict[str, str]]:
+    """The edges up to the time that was asked for, and a note on how many they are."""
+    if options.until is None or options.time is None:
+        return edges, {}
+    column = edges.column(options.time, option="time")
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    found = edges_until(
+        column.to_pandas(date_as_object=False),
+        options.until,
+        name=edges.name,
+        column=f"column '{options.time}'",
+        place=edges.place,
+    )
+    return edges.only(found.kept), found.notes
 
 
 def _weights(edges: LoadedTable, options: TableOptions) -> Array | None:
@@ -131,14 +167,20 @@ def _weights(edges: LoadedTable, options: TableOptions) -> Array | None:
     return weights
 
 
+def _ends(edges: LoadedTable, options: TableOptions) -> list[IdColumn]:
+    """The ids of the sources and of the targets; of a bipartite graph with their kinds."""
+    ends = [
+        read_ids(edges, options.source, option="source"),
+        read_ids(edges, options.target, option="target"),
+    ]
+    if not options.bipartite:
+        return ends
+    return [with_side(ends[0], options.source), with_side(ends[1], options.target)]
+
+
 def _number_edges(edges: LoadedTable, options: TableOptions) -> _Numbered:
     """Nodes and edges numbered from the edge table alone."""
-    source, target = of_one_type(
-        [
-            read_ids(edges, options.source, option="source"),
-            read_ids(edges, options.target, option="target"),
-        ]
-    )
+    source, target = of_one_type(_ends(edges, options))
     if edges.num_rows == 0:
         raise InputError(
             f"{edges.name}: there are no rows, and no node table names the nodes. Give at least one"
@@ -170,34 +212,34 @@ def _number_nodes_and_edges(
 
     The endpoints of edges are looked up there.
     """
-    node_id, source, target = of_one_type(
-        [
-            read_ids(nodes, options.id, option="id"),
-            read_ids(edges, options.source, option="source"),
-            read_ids(edges, options.target, option="target"),
-        ]
-    )
+    if options.bipartite:
+        ids = node_ids_of_sides(nodes, options.id, (options.source, options.target))
+    else:
+        ids = read_ids(nodes, options.id, option="id")
+    node_id, source, target = of_one_type([ids, *_ends(edges, options)])
     if nodes.num_rows == 0:
         raise InputError(f"{nodes.name}: there are no rows. A graph needs at least one node.")
     graphs, node_graph, edge_graph = _graph_codes(edges, nodes, options)
-    ids = node_id.unique()
+    distinct = node_id.unique()
     row = np.argsort(node_graph, kind="stable")
-    node_key = (node_graph * len(ids) + codes(node_id, distinct=ids))[row]
+    node_key = (node_graph * len(distinct) + codes(node_id, distinct=distinct))[row]
     by_key = np.argsort(node_key, kind="stable")
     _check_once(node_key, by_key, row, nodes, node_id)
     end = []
     for name, values in ((options.source, source), (options.target, target)):
-        code = codes(values, distinct=ids)
-        key = np.where((code < 0) | (edge_graph < 0), -1, edge_graph * len(ids) + code)
+        code = codes(values, distinct=distinct)
+        key = np.where((code < 0) | (edge_graph < 0), -1, edge_graph * len(distinct) + code)
         found = by_key[np.minimum(np.searchsorted(node_key, key, sorter=by_key), len(by_key) - 1)]
         unknown = node_key[found] != key
         if unknown.any():
             first = int(unknown.argmax())
             graph = "" if graphs is None else " in its graph"
+            similar = similar_id(values[first], distinct)
+            hint = "" if similar is None else f", only {shown(similar)}: write ids in one way"
             raise InputError(
                 f"{edges.name}: {edges.place(first)} has {shown(values[first])} in column '{name}',"
-                f" but {nodes.name} has no node of that id{graph}. Add the node, or drop the edge"
-                f" ({int(unknown.sum())} such row(s))."
+                f" but {nodes.name} has no node of that id{graph}{hint}. Add the node, or drop"
+                f" the edge ({int(unknown.sum())} such row(s))."
             )
         end.append(found)
     return _Numbered(
@@ -259,11 +301,16 @@ def _cut(
     edges: LoadedTable,
     weights: Array | None,
     options: TableOptions,
+    notes: Mapping[str, str],
     *,
     columns: Mapping[str, Array] | None = None,
     y: Array | None = None,
 ) -> list[RawGraph]:
-    used = (options.source, options.target, options.weight or "weight", options.graph)
+    columns_of_ends = (options.source, options.target)
+    suspected = suspected_bipartite(
+        numbered.end, numbered.node_ids, columns=columns_of_ends, where=edges.name
+    )
+    used = (*columns_of_ends, options.weight or "weight", options.graph, options.time)
     joined = RawGraph(
         edge_index=numbered.end,
         num_nodes=len(numbered.row),
@@ -272,9 +319,11 @@ def _cut(
         node_ids=numbered.node_ids,
         y=y,
         name=edges.name,
-        notes=unused_edge_columns(
-            [name for name in edges.columns if name not in used], where=edges.name
-        ),
+        notes={
+            **notes,
+            **suspected,
+            **unused_edge_columns([c for c in edges.columns if c not in used], where=edges.name),
+        },
     )
     if numbered.graphs is None:
         return [joined]

@@ -12,8 +12,12 @@ from graphlatent.probes.results import ProbeResult, Summary, paired, summarize
 MetricResults: TypeAlias = Mapping[str, Sequence[ProbeResult]]
 """By the name of the metric, one result per seed."""
 
-EMBEDDINGS, RAW_FEATURES, UNTRAINED = "embeddings", "raw features", "untrained encoder"
-_BASELINES = (RAW_FEATURES, UNTRAINED)
+EMBEDDINGS = "embeddings"
+RAW_FEATURES, PROPAGATED_FEATURES = "raw features", "propagated features"
+UNTRAINED, APPENDED = "untrained encoder", "raw features appended"
+MAJORITY, ALL_ZEROS, TRAINING_MEAN = "majority class", "all zeros", "training mean"
+CONSTANTS = (MAJORITY, ALL_ZEROS, TRAINING_MEAN)
+"""Predictions that look at no row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +25,7 @@ class ProbeComparison:
     """Results of embeddings and of the baselines beside them.
 
     Args:
-        results: by the name of the representation; `EMBEDDINGS` is always there.
+        results: by the name of the representation; `EMBEDDINGS` comes first.
     """
 
     results: Mapping[str, MetricResults]
@@ -39,19 +43,23 @@ class ProbeComparison:
     def summaries(self) -> dict[str, dict[str, Summary]]:
         """Summaries by representation and metric.
 
-        Paired differences between the embeddings and each baseline come last.
+        Paired differences between the embeddings and each of the others come last, as "minus" and
+        the other's name.
         """
         found = {
             name: {metric: summarize(results) for metric, results in metrics.items()}
             for name, metrics in self.results.items()
         }
-        baselines = [name for name in self.results if name in _BASELINES]
+        return found | {f"minus {name}": each for name, each in self.differences().items()}
+
+    def differences(self) -> dict[str, dict[str, Summary]]:
+        """Paired differences, the embeddings minus each of the others, by its name and metric."""
         ours = self.results[EMBEDDINGS]
-        for name in baselines:
-            theirs = self.results[name]
-            called = "difference" if len(baselines) == 1 else f"minus {name}"
-            found[called] = {metric: paired(ours[metric], theirs[metric]) for metric in ours}
-        return found
+        return {
+            name: {metric: paired(ours[metric], theirs[metric]) for metric in ours}
+            for name, theirs in self.results.items()
+            if name != EMBEDDINGS
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Summaries and results in plain values, for JSON; None in the place of NaN."""
@@ -67,14 +75,19 @@ class ProbeComparison:
         return value
 
 
-def by_metric(results: Sequence[ProbeResult]) -> dict[str, list[ProbeResult]]:
-    """The same predictions under their own metric first, then under the others."""
-    found = {results[0].metric: list(results)}
-    for name in results[0].others:
-        found[name] = [
-            replace(result, scores=result.others[name], metric=name, others={})
-            for result in results
-        ]
+def by_metric(results: Sequence[Mapping[str, ProbeResult]]) -> dict[str, list[ProbeResult]]:
+    """The results of each seed by metric: those that chose their own settings first.
+
+    Then the same predictions as the main ones under their other metrics.
+    """
+    found = {metric: [of_seed[metric] for of_seed in results] for metric in results[0]}
+    main = next(iter(found.values()))
+    for name in main[0].others:
+        if name not in found:
+            found[name] = [
+                replace(result, scores=result.others[name], metric=name, others={})
+                for result in main
+            ]
     return found
 
 

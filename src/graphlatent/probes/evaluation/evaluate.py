@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,17 +12,24 @@ import numpy as np
 from graphlatent.data.splits import Split
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe
-from graphlatent.probes.evaluation.comparison import MetricResults, ProbeComparison, by_metric
+from graphlatent.probes.evaluation.comparison import (
+    ALL_ZEROS,
+    MAJORITY,
+    TRAINING_MEAN,
+    MetricResults,
+    ProbeComparison,
+    by_metric,
+)
 from graphlatent.probes.evaluation.labels import ProbeLabels
-from graphlatent.probes.evaluation.plan import NESTED_KINDS, SEARCHES, EvaluationPlan
+from graphlatent.probes.evaluation.plan import NESTED_KINDS, RANKING, SEARCHES, EvaluationPlan
 from graphlatent.probes.knn import knn_probe
-from graphlatent.probes.linear import linear_probe
-from graphlatent.probes.protocol import Protocol, SplitPrediction
+from graphlatent.probes.linear import linear_probes
+from graphlatent.probes.metrics import METRICS, ClassScores
+from graphlatent.probes.protocol import Protocol, SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice, ProbeResult
-from graphlatent.probes.svm import svm_probe
+from graphlatent.probes.svm import outer_fold_splits, svm_probe
 
 Array: TypeAlias = np.ndarray[Any, Any]
-ALL_ZEROS = "all zeros"
 # Classes that a note lists before "...".
 _LISTED = 5
 
@@ -32,6 +40,8 @@ def evaluate(
     plan: EvaluationPlan,
     *,
     splits: Sequence[tuple[Split, ...]] | None = None,
+    constant: bool = True,
+    progress: Callable[[str], object] | None = None,
 ) -> ProbeComparison:
     """The plan's probe of every representation, all on the same splits.
 
@@ -40,28 +50,63 @@ def evaluate(
         labels: of those rows.
         plan: which probe, on which splits.
         splits: of every seed; None draws those of the plan.
-
-    Returns:
-        The results; with a matrix of labels also those of predicting no label at all.
+        constant: also measure predictions that look at no row: the majority class or the mean of
+            the training rows, or with a matrix of labels no label at all.
+        progress: is called with a few words before each representation.
 
     Raises:
         ConfigError: where the plan does not fit the labels.
         InputError: where rows and labels do not fit together.
     """
     splits = plan.splits(labels) if splits is None else splits
+    told = progress or (lambda words: None)
+    results: dict[str, MetricResults] = {}
     if plan.is_search:
-        return ProbeComparison(
-            {name: _search(rows, labels.values, plan) for name, rows in representations.items()}
+        for number, (name, rows) in enumerate(representations.items(), 1):
+            told(f"{name} ({number} of {len(representations)})")
+            results[name] = _search(rows, labels.values, plan)
+        return ProbeComparison(results)
+    metrics, _ = _defined_metrics(labels, plan, splits)
+    values = labels.coded_values
+    for number, (name, rows) in enumerate(representations.items(), 1):
+        told(f"{name} ({number} of {len(representations)})")
+        results[name] = by_metric(
+            [_probe(rows, values, plan, each, seed, metrics) for seed, each in enumerate(splits)]
         )
-    results: dict[str, MetricResults] = {
-        name: by_metric(
-            [_probe(rows, labels.values, plan, each, seed) for seed, each in enumerate(splits)]
+    if constant:
+        name = ALL_ZEROS if labels.multilabel else MAJORITY
+        name = TRAINING_MEAN if labels.task == "regression" else name
+        results[name] = by_metric(
+            [_constant(values, plan, each, seed, metrics) for seed, each in enumerate(splits)]
         )
-        for name, rows in representations.items()
-    }
-    if labels.multilabel:
-        results[ALL_ZEROS] = by_metric([_all_zeros(labels.values, each) for each in splits])
     return ProbeComparison(results)
+
+
+def _defined_metrics(
+    labels: ProbeLabels, plan: EvaluationPlan, splits: Sequence[tuple[Split, ...]]
+) -> tuple[tuple[str, ...], list[str]]:
+    """The metrics to show, and a note where those added by us are not defined for a test part."""
+    metrics = plan.metrics(labels)
+    if plan.metric is not None or len(metrics) == 1 or labels.task == "regression":
+        return metrics, []
+    values = labels.coded_values
+    every = [
+        split
+        for seed, of_seed in enumerate(splits)
+        for split in (of_seed or _outer_folds(values, plan, seed))
+    ]
+    alike = sum(len(np.unique(values[split.test])) < 2 for split in every)
+    if not alike:
+        return metrics, []
+    note = (
+        f"no AUC and AP: in {alike} of {len(every)} splits all test rows are of one class. Folds or"
+        " larger test parts would help"
+    )
+    return tuple(name for name in metrics if name not in RANKING), [note]
+
+
+def _outer_folds(labels: Array, plan: EvaluationPlan, seed: int) -> tuple[Split, ...]:
+    return outer_fold_splits(labels, num_folds=plan.num_folds or 10, seed=seed)
 
 
 def split_notes(
@@ -72,8 +117,10 @@ def split_notes(
     if plan.kind == "communities":
         empty = [name for name, count in labels.counts.items() if count == 0]
         notes += [f"left out, since they have no member: {', '.join(empty)}"] if empty else []
-    if labels.multilabel:
+    if labels.multilabel or labels.task == "regression":
         return notes
+    if not plan.is_search:
+        notes += _notes_of_ranking(labels, plan, splits)
     small = {name: n for name, n in labels.counts.items() if n < (plan.num_folds or 0)}
     if small:
         listed = ", ".join(f"{name} ({n})" for name, n in list(small.items())[:_LISTED])
@@ -92,33 +139,87 @@ def split_notes(
     return notes
 
 
+def _notes_of_ranking(
+    labels: ProbeLabels, plan: EvaluationPlan, splits: Sequence[tuple[Split, ...]]
+) -> list[str]:
+    metrics, notes = _defined_metrics(labels, plan, splits)
+    if "AP" in metrics and labels.positive is not None:
+        share = labels.counts[labels.positive] / len(labels.values)
+        notes.append(
+            f"AP is of the class '{labels.positive}', {share:.1%} of the rows: what guessing gives"
+        )
+    if set(metrics) & set(RANKING):
+        every = [split for of_seed in splits for split in of_seed]
+        blind = sum(len(np.unique(labels.values[split.val])) < 2 for split in every)
+        if blind:
+            notes.append(
+                f"in {blind} of {len(every)} splits all validation rows are of one class, so AUC"
+                " and AP choose nothing there and the first setting is taken"
+            )
+    return notes
+
+
 def _probe(
-    rows: Any, labels: Array, plan: EvaluationPlan, splits: tuple[Split, ...], seed: int
-) -> ProbeResult:
-    """The result of one seed."""
+    rows: Any,
+    labels: Array,
+    plan: EvaluationPlan,
+    splits: tuple[Split, ...],
+    seed: int,
+    metrics: Sequence[str],
+) -> dict[str, ProbeResult]:
+    """The result of one seed for each metric, which chose the settings itself."""
     if plan.kind in NESTED_KINDS:
-        kernel = "rbf" if plan.kind == "rbf" else "linear"
-        return svm_probe(rows, labels, kernel=kernel, num_folds=plan.num_folds or 10, seed=seed)
+        kernel, folds = "rbf" if plan.kind == "rbf" else "linear", plan.num_folds or 10
+        return {
+            metric: svm_probe(
+                rows, labels, kernel=kernel, num_folds=folds, seed=seed, metric=metric
+            )
+            for metric in metrics
+        }
     # As cross-validation does: fitted once more on all but the test fold.
     refit = plan.num_folds is not None
     if plan.kind == "knn":
-        score = "micro-F1" if labels.ndim == 2 else "accuracy"
-        return knn_probe(rows, labels, splits=splits, metric=score, refit=refit)
+        return {
+            metric: knn_probe(rows, labels, splits=splits, metric=metric, refit=refit)
+            for metric in metrics
+        }
     if plan.kind == "linear":
-        return linear_probe(rows, labels, splits=splits, refit=refit)
+        return linear_probes(rows, labels, splits=splits, metrics=metrics, refit=refit)
     raise ValueError(f"there is no probe of kind {plan.kind!r} that scores labels")
 
 
-def _all_zeros(labels: Array, splits: tuple[Split, ...]) -> ProbeResult:
-    """The result of predicting no label at all."""
-    protocol = Protocol(labels, splits, metric="micro-F1")
-    predictions = protocol.choose(
-        lambda part: SplitPrediction(
-            Choice("", {}, math.nan),
-            np.zeros((len(part.test), labels.shape[1]), dtype=np.int64),
+def _constant(
+    labels: Array,
+    plan: EvaluationPlan,
+    splits: tuple[Split, ...],
+    seed: int,
+    metrics: Sequence[str],
+) -> dict[str, ProbeResult]:
+    """The result of predictions that look at no row, for each metric."""
+    found = {}
+    for metric in metrics:
+        of_seed = splits or _outer_folds(labels, plan, seed)
+        protocol = Protocol(labels, of_seed, metric=metric)
+        of_numbers = METRICS[metric].of_numbers
+        words = "0" if labels.ndim == 2 else "the majority class of the training rows"
+        words = "the mean of the training rows" if of_numbers else words
+        found[metric] = protocol.final(
+            protocol.choose(partial(_constant_prediction, of_numbers=of_numbers)),
+            selection=f"Nothing was chosen: every prediction is {words}.",
         )
-    )
-    return protocol.final(predictions, selection="Nothing was chosen: every prediction is 0.")
+    return found
+
+
+def _constant_prediction(part: VisibleSplit, *, of_numbers: bool) -> SplitPrediction:
+    choice, shape = Choice("", {}, math.nan), (len(part.test), *part.train_labels.shape[1:])
+    if of_numbers:
+        return SplitPrediction(choice, np.full(shape, part.train_labels.mean()))
+    if len(shape) == 2:
+        alike = ClassScores(np.zeros(shape), np.arange(shape[1]))
+        return SplitPrediction(choice, np.zeros(shape, dtype=np.int64), alike)
+    classes, counts = np.unique(part.train_labels, return_counts=True)
+    alike = ClassScores(np.zeros((len(part.test), len(classes))), classes)
+    return SplitPrediction(choice, np.full(shape, classes[counts.argmax()]), alike)
 
 
 def _search(rows: Any, labels: Array, plan: EvaluationPlan) -> MetricResults:

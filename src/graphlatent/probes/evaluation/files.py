@@ -6,7 +6,7 @@ Legend: M embedded rows, D columns of the embedding, W columns of the raw featur
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,43 +30,26 @@ from graphlatent.io.parquet import check_parquet
 from graphlatent.io.regular_files import is_folder
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix, row_normalized
-from graphlatent.probes.evaluation.comparison import EMBEDDINGS, RAW_FEATURES
+from graphlatent.probes.evaluation.baselines import (
+    NO_GRAPH,
+    EmbeddedGraph,
+    GraphChoice,
+    graph_of_run,
+    named_graph,
+)
 from graphlatent.probes.evaluation.labels import (
     ProbeLabels,
     probe_labels,
     refuse_label_as_feature,
 )
+from graphlatent.probes.evaluation.tasks import (
+    ProbeTask,
+    RawFeatures,
+    StoredEmbeddings,
+    make_task,
+)
 
 Array: TypeAlias = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True, eq=False)
-class StoredEmbeddings:
-    """Embeddings as a file holds them.
-
-    Args:
-        values: float [M, D].
-        keys: of the rows.
-    """
-
-    values: Array
-    keys: RowKeys
-
-
-@dataclass(frozen=True, eq=False)
-class ProbeTask:
-    """What a probe is run on.
-
-    Args:
-        representations: rows by name, each [labelled rows, D]: the embeddings, and raw features
-            where they were asked for.
-        labels: of those rows.
-        notes: what was left out or used, in words.
-    """
-
-    representations: Mapping[str, Any]
-    labels: ProbeLabels
-    notes: tuple[str, ...]
 
 
 def read_task(
@@ -76,15 +59,24 @@ def read_task(
     label: Sequence[str] = (),
     id_column: str | None = None,
     raw: Path | None = None,
+    graph: GraphChoice | None = None,
+    baselines: bool = False,
+    task: str | None = None,
+    positive: str | None = None,
 ) -> ProbeTask:
-    """Embeddings, labels and raw features out of files, joined by id.
+    """Embeddings, labels and baselines out of files, joined by id.
 
     Args:
         embeddings: a run folder, or a file of embeddings (.parquet, .npz, .csv or .npy).
         labels: a table with ids and labels, or .npy / .npz in the order of the embeddings.
         label: the label columns; empty for the only one.
         id_column: the column of ids in `labels` and `raw`; None for that of the embeddings.
-        raw: a node table whose feature columns are probed beside the embeddings.
+        raw: a node table whose feature columns are probed beside the embeddings, in place of the
+            features of the graph.
+        graph: what the embeddings are of; None for the graph of the run.
+        baselines: compute the baselines of the graph.
+        task: "classification" or "regression"; None as the labels look.
+        positive: the positive one of two classes.
 
     Raises:
         InputError: where files cannot be read or do not fit together, a label was a feature of the
@@ -92,24 +84,28 @@ def read_task(
     """
     stored = read_embeddings(embeddings)
     table = read_labels(labels, label=label, id_column=id_column, rows=stored.keys)
-    found = probe_labels(table.joined_to(stored.keys), where=table.where)
-    refuse_features_of_run(RunFolder(embeddings), found.names)
-    representations: dict[str, Any] = {EMBEDDINGS: stored.values[found.rows]}
-    num_rows, notes = len(stored.keys), []
-    if len(found.rows) < num_rows:
-        notes.append(
-            f"{num_rows - len(found.rows)} of {num_rows} rows have no label and are left out"
-        )
-    num_unused = len(table.keys) - num_rows
-    if num_unused:
-        notes.append(f"{num_unused} row(s) of the labels have no embedding and are not used")
+    columns = table.joined_to(stored.keys)
+    found = probe_labels(columns, where=table.where, task=task, positive=positive)
+    run = RunFolder(embeddings)
+    refuse_features_of_run(run, found.names)
+    features = None
     if raw is not None:
-        features, names = raw_features_of_table(
-            raw, stored.keys, found, run=RunFolder(embeddings), id_column=id_column
-        )
-        representations[RAW_FEATURES] = features[found.rows]
-        notes.append(f"raw features: {len(names)} column(s): {', '.join(names)}")
-    return ProbeTask(representations, found, tuple(notes))
+        features = raw_features_of_table(raw, stored.keys, found, run=run, id_column=id_column)
+    embedded: EmbeddedGraph | str | None = None
+    if baselines:
+        embedded = embedded_graph(run, stored.keys, found, graph or GraphChoice())
+    return make_task(stored, table, found, raw=features, graph=embedded)
+
+
+def embedded_graph(
+    run: RunFolder, keys: RowKeys, labels: ProbeLabels, choice: GraphChoice
+) -> EmbeddedGraph | str:
+    """The graph that embeddings are of, or the reason in words why it cannot be had."""
+    if run.started:
+        return graph_of_run(run, choice)
+    if choice.source is None:
+        return NO_GRAPH
+    return named_graph(choice, keys, labels=labels.names)
 
 
 def read_embeddings(path: Path) -> StoredEmbeddings:
@@ -155,8 +151,8 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
 
 def raw_features_of_table(
     path: Path, rows: RowKeys, labels: ProbeLabels, *, run: RunFolder, id_column: str | None = None
-) -> tuple[Any, list[str]]:
-    """The feature columns of a node table as numbers, and their names.
+) -> RawFeatures:
+    """The feature columns of a node table as numbers.
 
     For a run these are the features that its encoder was given. Embeddings in a file do not say how
     features were encoded: numbers are then taken as they are, and the probe chooses the
@@ -170,7 +166,7 @@ def raw_features_of_table(
         id_column: the column of ids; None for that of `rows`.
 
     Returns:
-        float32 [M, W], a NumPy array or SciPy CSR; and the names of the columns.
+        float32 [M, W], a NumPy array or SciPy CSR, with the names of the columns.
 
     Raises:
         InputError: where a column is missing, or is the label under another name.
@@ -194,7 +190,7 @@ def raw_features_of_table(
     if encoding.row_normalize:
         encoded = row_normalized(encoded)
     numbers = encoded.to_scipy() if isinstance(encoded, SparseMatrix) else encoded.numpy()
-    return numbers, list(columns)
+    return RawFeatures(numbers, list(columns))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,19 @@ SEARCHES = {
 # Kinds that draw folds of their own and choose settings in inner folds.
 NESTED_KINDS = ("svm", "rbf")
 _MULTILABEL = ("linear", "knn", "communities")
+METRIC_NAMES = ("accuracy", "balanced", "f1", "auc", "ap", "r2", "mae")
+"""What `metric` may be."""
+_OF_CLASSES = {
+    "accuracy": "accuracy",
+    "balanced": "balanced accuracy",
+    "f1": "macro-F1",
+    "auc": "AUC",
+    "ap": "AP",
+}
+_OF_MATRICES = {"f1": "micro-F1", "accuracy": "accuracy", "auc": "AUC", "ap": "AP"}
+_OF_NUMBERS = {"r2": "R2", "mae": "MAE"}
+# Shown in addition where one of two classes is rare.
+RANKING = ("AUC", "AP")
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,7 @@ class EvaluationPlan:
         val_ratio: share of the rows to choose settings on.
         num_folds: stratified folds instead of random splits; None for random splits.
         num_seeds: of splits, or of searches.
+        metric: one of `METRIC_NAMES`; None for those that suit the labels.
     """
 
     kind: ProbeKind = "linear"
@@ -43,6 +57,7 @@ class EvaluationPlan:
     val_ratio: float = 0.1
     num_folds: int | None = None
     num_seeds: int = 1
+    metric: str | None = None
 
     @property
     def is_search(self) -> bool:
@@ -76,7 +91,8 @@ class EvaluationPlan:
             return [()] * self.num_seeds
         num_rows, seeds = len(labels.values), range(self.num_seeds)
         if self.num_folds is not None:
-            strata = np.zeros(num_rows) if labels.multilabel else labels.values
+            alike = labels.multilabel or labels.task == "regression"
+            strata = np.zeros(num_rows) if alike else labels.values
             return [
                 fold_splits(strata, num_folds=self.num_folds, val_ratio=self.val_ratio, seed=seed)
                 for seed in seeds
@@ -92,7 +108,43 @@ class EvaluationPlan:
             for seed in seeds
         ]
 
+    def metrics(self, labels: ProbeLabels) -> tuple[str, ...]:
+        """The scores of a probe with a test part, the main one first.
+
+        Accuracy, with AUC and AP beside it where one of two classes is rare; micro-F1 of a matrix
+        of labels; R2 and MAE of numbers.
+
+        Raises:
+            ConfigError: where `metric` does not fit the labels.
+        """
+        usual: tuple[str, ...]
+        if labels.task == "regression":
+            allowed, usual, called = _OF_NUMBERS, ("R2", "MAE"), "numbers"
+        elif labels.multilabel:
+            allowed, usual, called = _OF_MATRICES, ("micro-F1",), "several labels per row"
+        else:
+            rare = RANKING if labels.is_imbalanced else ()
+            allowed, usual, called = _OF_CLASSES, ("accuracy", *rare), "classes"
+        if self.metric is None:
+            return usual
+        if self.metric not in allowed:
+            raise ConfigError(
+                f"metric='{self.metric}' does not go with labels that are {called}. Use one of"
+                f" {', '.join(allowed)}."
+            )
+        chosen = allowed[self.metric]
+        others = usual if labels.task == "regression" else ()
+        return (chosen, *(name for name in others if name != chosen))
+
     def _check(self, labels: ProbeLabels) -> None:
+        if not self.is_search:
+            self.metrics(labels)
+        if labels.task == "regression" and self.kind != "linear":
+            raise ConfigError(
+                f"kind='{self.kind}' needs classes, and '{labels.names[0]}' holds numbers. Use"
+                " linear, which is ridge regression there, or give the option 'task' as"
+                " 'classification'."
+            )
         if labels.multilabel and self.kind not in _MULTILABEL:
             raise ConfigError(
                 f"kind='{self.kind}' needs one class per row, and there are {len(labels.names)}"
@@ -113,6 +165,7 @@ def evaluation_plan(
     val: float | None = None,
     folds: int | None = None,
     seeds: int | None = None,
+    metric: str | None = None,
 ) -> EvaluationPlan:
     """The plan of a kind of probe, with the defaults of that kind.
 
@@ -123,12 +176,18 @@ def evaluation_plan(
         val: share of the rows to choose settings on (0.1).
         folds: stratified folds instead of random splits; svm and rbf always use folds (10).
         seeds: of splits (1), or of clusters and communities (5).
+        metric: what decides and is reported: accuracy, balanced, f1, auc, ap, r2 or mae.
 
     Raises:
         ConfigError: where the kind is unknown, or an argument means nothing for it.
     """
     if kind not in KINDS:
         raise bad_argument("kind", owner="probe", allowed=f"one of {', '.join(KINDS)}", got=kind)
+    if metric is not None and metric not in METRIC_NAMES:
+        allowed = f"one of {', '.join(METRIC_NAMES)}"
+        raise bad_argument("metric", owner="probe", allowed=allowed, got=metric)
+    if metric is not None and kind in SEARCHES:
+        raise ConfigError(f"Leave out 'metric': kind='{kind}' has scores of its own.")
     given = {"splits": splits, "train": train, "val": val, "folds": folds}
     meaningless: tuple[str, ...] = ()
     reason = ""
@@ -149,4 +208,5 @@ def evaluation_plan(
         val_ratio=0.1 if val is None else val,
         num_folds=10 if kind in NESTED_KINDS and folds is None else folds,
         num_seeds=seeds or (5 if kind in SEARCHES else 1),
+        metric=metric,
     )
