@@ -50,7 +50,8 @@ def random_biases(monkeypatch):
 
 
 def _has(root: Path, name: str) -> bool:
-    return (root / name / "raw" / NPZ_FILES.get(name, f"{name}_A.txt")).is_file()
+    file = {**NPZ_FILES, "BBBP": "BBBP.csv"}.get(name, f"{name}_A.txt")
+    return (root / name / "raw" / file).is_file()
 
 
 @pytest.fixture(scope="session")

@@ -95,7 +95,7 @@ def test_every_public_name_exists_and_has_a_docstring():
 def test_import_and_training_need_no_optional_package(tmp_path):
     code = """
 import sys
-for name in ("networkx",):
+for name in ("networkx", "rdkit"):
     # Importing it then fails.
     sys.modules[name] = None
 import numpy as np, graphlatent

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import torch
 from sklearn.base import clone
 from torch import nn
 
@@ -66,6 +67,9 @@ def test_graphs():
         "GraphData(2 nodes, 1 undirected edge, 1 feature column, weights, labels)"
     )
     assert "<td>edges</td><td>1 undirected edge</td>" in found._repr_html_()
+    bonds = dataclasses.replace(found, edge_attr=torch.ones(found.num_edges, 2))
+    assert "weights, edge features, labels)" in repr(bonds)
+    assert "<td>edge features</td><td>yes</td>" in bonds._repr_html_()
 
 
 def test_notes_of_a_graph_are_in_its_table():

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from graphlatent.config import Level, Settings, from_mapping, resolve, to_mapping
 from graphlatent.data.batches import Batch, full_batch
 from graphlatent.data.features import FeatureSpec, encode_features
-from graphlatent.data.graph import GraphData
+from graphlatent.data.graph import GraphData, single_node
 from graphlatent.data.readers.read import read_graphs
 from graphlatent.data.readers.second_argument import graph_with_features, refuse_features_as_y
 from graphlatent.embedding import (
@@ -230,7 +230,10 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         spec = stored_encoding(run)
         method = cls.method(settings, level=cls.level)
         model = method.build_with_head(
-            spec.width, generator=seeded(0, 0), coordinate_dim=spec.embedding_coordinates
+            spec.width,
+            generator=seeded(0, 0),
+            coordinate_dim=spec.embedding_coordinates,
+            edge_dim=spec.edge_dim,
         )
         try:
             model.load_state_dict(weights)
@@ -335,12 +338,9 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
 
     def _width(self) -> int:
         """The width of the embeddings, found by embedding a graph of one node."""
-        edges, ptr = torch.zeros(2, 0, dtype=torch.int64), torch.tensor([0, 1])
-        x = torch.zeros(1, self.features_.width, dtype=torch.float32)
-        dim = self.features_.embedding_coordinates
-        coordinates = torch.zeros(1, dim) if dim else None
-        graph = GraphData(edges, 1, ptr, x=x, coordinates=coordinates)
-        return int(self._embed(self._batch(graph)).shape[1])
+        spec = self.features_
+        dims = {"coordinate_dim": spec.embedding_coordinates, "edge_dim": spec.edge_dim}
+        return int(self._embed(self._batch(single_node(width=spec.width, **dims))).shape[1])
 
     def _batch(self, graph: GraphData) -> Batch:
         """Graphs with encoded features as one batch, on the model's device."""

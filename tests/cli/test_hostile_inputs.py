@@ -9,7 +9,7 @@ import os
 import pytest
 
 from commands import fails, run, told
-from graphlatent import NodeLaGraph, read_graphs
+from graphlatent import GraphLatentWarning, NodeLaGraph, read_graphs
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes as files")
@@ -43,7 +43,8 @@ def test_the_limit_on_memory(tables):
 
 def test_control_characters_of_files_do_not_reach_the_terminal(tables):
     """They would clear the screen, set the title, or hide what a message says."""
-    graph = read_graphs(tables / "edges.csv", symmetrize=False)
+    with pytest.warns(GraphLatentWarning, match="repeated edges"):
+        graph = read_graphs(tables / "edges.csv", symmetrize=False)
     folder = NodeLaGraph(epochs=1, hidden_dim=4).fit(graph).save(tables / "run")
     path, escape = folder / "versions.json", "\x1b]0;title\x07\x1b[2J\x9b"
     path.write_text(json.dumps({**json.loads(path.read_text()), "device": escape}))

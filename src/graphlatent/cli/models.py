@@ -64,7 +64,7 @@ def for_input(options: TableOptions, source: str, nodes: Path | None) -> TableOp
     """
     from graphlatent.data.readers.arrow import table_suffix
 
-    if nodes is None and table_suffix(Path(source)) is not None:
+    if nodes is None and options.smiles is None and table_suffix(Path(source)) is not None:
         return replace(options, features=None, label=None)
     return options
 

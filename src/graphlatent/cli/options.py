@@ -115,6 +115,23 @@ class InputOptions:
             help="Node table: feature columns, separated by commas (all but ids and labels).",
         ),
     ] = None
+    edge_features: Annotated[
+        str | None,
+        typer.Option(
+            "--edge-features",
+            help="Edge table: columns to use as features of edges, separated by commas (none).",
+        ),
+    ] = None
+    smiles: Annotated[
+        str | None,
+        typer.Option(
+            "--smiles", help="Table of molecules, one a row: column of their SMILES (needs rdkit)."
+        ),
+    ] = None
+    invalid: Annotated[
+        str | None,
+        typer.Option("--invalid", help="Rows without a valid SMILES: 'error' or 'skip' (error)."),
+    ] = None
     max_memory: Annotated[
         str | None,
         typer.Option(
@@ -128,7 +145,6 @@ class InputOptions:
         """Which columns mean what; what was not given is as in `before`, or else the default."""
         from graphlatent.data.readers.options import TableOptions
 
-        names = None if self.features is None else self.features.split(",")
         given = {
             "source": self.source_column,
             "target": self.target_column,
@@ -136,7 +152,10 @@ class InputOptions:
             "id": self.id_column,
             "graph": self.graph_column,
             "label": self.label or None,
-            "features": names and tuple(name.strip() for name in names if name.strip()),
+            "features": _names(self.features),
+            "edge_features": _names(self.edge_features),
+            "smiles": self.smiles,
+            "invalid": self.invalid,
             "merge": self.merge,
             "bipartite": self.bipartite or None,
             "time": self.time_column,
@@ -156,6 +175,13 @@ class InputOptions:
             options=options,
             max_memory=self.max_memory,
         )
+
+
+def _names(listed: str | None) -> tuple[str, ...] | None:
+    """The names in a list that is separated by commas."""
+    if listed is None:
+        return None
+    return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ def train(
             before = options_of_run(run)
         options = reading.table_options(for_input(before, source, reading.nodes))
         run.reading = options.to_dict()
-        estimator = _estimator(run, source, model, settings, resume=resume)
+        level = "node" if options.smiles is None else "graph"
+        estimator = _estimator(run, source, model, settings, resume=resume, default=level)
         estimator.set_params(progress=not quiet and not as_json)
         # Wrong settings fail here, before a large file is read.
         resolved = estimator._resolved()
@@ -111,6 +112,7 @@ def _estimator(
     settings: SettingsOptions,
     *,
     resume: bool,
+    default: str,
 ) -> Estimator:
     from graphlatent.data.datasets import find_dataset
 
@@ -127,7 +129,7 @@ def _estimator(
         from graphlatent.io.regular_files import exists
 
         known = None if exists(source) else find_dataset(source)
-        level = known.level if known else "node"
+        level = known.level if known else default
     cls = estimator_for(model.level or str(level), model.method or method)
     return make_estimator(cls, values, settings)
 
@@ -222,9 +224,10 @@ def _interruptible() -> Iterator[threading.Event]:
 def _summary(about: dict[str, Any], settings: Settings) -> str:
     graphs, nodes = counted(about["graphs"], "graph"), counted(about["nodes"], "node")
     kind = "undirected" if about["undirected"] else "directed"
+    of_edges = f", edge features: {about['edge_features']}" if "edge_features" in about else ""
     return (
         f"{graphs}, {nodes}, {counted(about['edges'], kind + ' edge')}, features:"
-        f" {about['features']}; {counted(settings.epochs, 'epoch')}"
+        f" {about['features']}{of_edges}; {counted(settings.epochs, 'epoch')}"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from graphlatent.data.arrays import as_array, checked_features, stack_features
+from graphlatent.data.edge_features import EdgeColumns, rows_of_edges
 from graphlatent.data.edges import (
     MAX_NODES,
     CleanEdges,
@@ -73,6 +75,9 @@ def assemble(
         undirected=undirected,
         ptr=torch.from_numpy(offsets),
     )
+    edge_columns = _joined_edge_columns(graphs, edge_index, clean, undirected, symmetrize)
+    averaged = ("Features of merged edges are averaged.",) if clean.num_merged else ()
+    averaged = () if edge_columns is None else averaged
     important = (
         *_notes_of_readers(graphs),
         *_notes_of_changes(clean, edge_weight, merge),
@@ -95,15 +100,16 @@ def assemble(
         num_nodes=num_nodes,
         ptr=torch.from_numpy(offsets.astype(np.int64)),
         x=_joined_features(graphs),
-        columns=_joined_columns(graphs),
+        columns=_joined_columns(graphs, what="feature columns"),
         edge_weight=clean.edge_weight,
+        edge_columns=edge_columns,
         node_ids=_joined_ids(graphs),
         graph_ids=_joined_graph_ids(graphs),
         y=_joined_labels(graphs),
         undirected=symmetrize
         or is_symmetric(clean.edge_index, clean.edge_weight, num_nodes=num_nodes),
         symmetrized=clean.symmetrized,
-        notes=(*important, *_notes_of_edges(clean, merge, num_nodes)),
+        notes=(*important, *_notes_of_edges(clean, merge, num_nodes), *averaged),
     )
 
 
@@ -158,14 +164,16 @@ def _joined_features(graphs: Sequence[RawGraph]) -> Tensor | SparseMatrix | None
     return stack_features(parts)
 
 
-def _joined_columns(graphs: Sequence[RawGraph]) -> Mapping[str, np.ndarray[Any, Any]] | None:
+def _joined_columns(
+    graphs: Sequence[RawGraph], *, what: str
+) -> Mapping[str, np.ndarray[Any, Any]] | None:
     first = graphs[0].columns
     if all(not g.columns for g in graphs):
         return None
     for graph in graphs:
         if set(graph.columns or {}) != set(first or {}):
             raise InputError(
-                f"All graphs must have the same feature columns. {graphs[0].name} has"
+                f"All graphs must have the same {what}. {graphs[0].name} has"
                 f" {sorted(first or {})}, {graph.name} has {sorted(graph.columns or {})}."
             )
     return {name: _joined_column(name, graphs) for name in first or {}}
@@ -182,6 +190,26 @@ def _joined_column(name: str, graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any
             " graphs."
         )
     return np.concatenate(parts)
+
+
+def _joined_edge_columns(
+    graphs: Sequence[RawGraph],
+    edge_index: Tensor,
+    clean: CleanEdges,
+    undirected: Tensor | None,
+    symmetrize: bool,
+) -> EdgeColumns | None:
+    """The attributes of the clean edges; a graph without edges need not have any."""
+    having = [g for g in graphs if np.shape(g.edge_index)[-1] > 0] or list(graphs)
+    as_columns = [replace(g, columns=g.edge_columns) for g in having]
+    columns = _joined_columns(as_columns, what="edge features")
+    if columns is None:
+        return None
+    both = torch.full_like(edge_index[0], symmetrize, dtype=torch.bool)
+    if undirected is not None:
+        both |= undirected[edge_index[0]]
+    num_nodes = sum(g.num_nodes for g in graphs)
+    return rows_of_edges(columns, edge_index, clean.edge_index, both=both, num_nodes=num_nodes)
 
 
 def _joined_ids(graphs: Sequence[RawGraph]) -> np.ndarray[Any, Any] | None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
 from graphlatent.data.graph import GraphData
+from graphlatent.ops.messages import MessageEdges
 from graphlatent.ops.sparse import SparseMatrix, take_rows
 
 
@@ -28,17 +30,35 @@ class EdgeList:
         edge_weight: float [E], or None.
         num_nodes: N.
         undirected: every edge is listed in both directions with one weight.
+        edge_attr: features of the edges, float [E, D], or None.
     """
 
     edge_index: Tensor
     edge_weight: Tensor | None
     num_nodes: int
     undirected: bool = True
+    edge_attr: Tensor | None = None
 
     def to(self, device: torch.device, dtype: torch.dtype) -> EdgeList:
         """The same edges on another device."""
-        weight = None if self.edge_weight is None else self.edge_weight.to(device, dtype)
-        return replace(self, edge_index=self.edge_index.to(device), edge_weight=weight)
+        parts = (self.edge_weight, self.edge_attr)
+        weight, attr = (None if part is None else part.to(device, dtype) for part in parts)
+        index = self.edge_index.to(device)
+        return replace(self, edge_index=index, edge_weight=weight, edge_attr=attr)
+
+    def chosen(self, which: Tensor) -> EdgeList:
+        """The edges `which`, int64 or bool, with their weights and features."""
+        parts = (self.edge_weight, self.edge_attr)
+        weight, attr = (None if part is None else part[which] for part in parts)
+        index = self.edge_index[:, which]
+        return replace(self, edge_index=index, edge_weight=weight, edge_attr=attr)
+
+    @cached_property
+    def messages(self) -> MessageEdges:
+        """The edges grouped by their ends, for sums of messages; they must have features."""
+        if self.edge_attr is None:
+            raise TypeError("sums of messages with edge features need edges that have them")
+        return MessageEdges(self.edge_index, self.edge_attr, self.edge_weight, self.num_nodes)
 
 
 Structure: TypeAlias = SparseMatrix | EdgeList
@@ -108,7 +128,8 @@ class BatchSource(Protocol):
 
 def edge_list(graph: GraphData) -> EdgeList:
     """The edges of a graph as an encoder's `prepare` takes them."""
-    return EdgeList(graph.edge_index, graph.edge_weight, graph.num_nodes, graph.undirected)
+    parts = (graph.edge_index, graph.edge_weight, graph.num_nodes, graph.undirected)
+    return EdgeList(*parts, graph.edge_attr)
 
 
 def full_batch(
@@ -202,11 +223,8 @@ class NodeBatches(VariableShapeSource):
         position[index] = torch.arange(index.numel(), device=index.device)
         # Edges that leave the chosen nodes.
         pick = ranges(self.crow[index], self.crow[index + 1])
-        source, target = edges.edge_index[:, pick]
-        inside = position[target] >= 0
-        edge_index = torch.stack([position[source[inside]], position[target[inside]]])
-        weight = None if edges.edge_weight is None else edges.edge_weight[pick[inside]]
-        kept = EdgeList(edge_index, weight, index.numel(), edges.undirected)
+        kept = edges.chosen(pick[position[edges.edge_index[1, pick]] >= 0])
+        kept = replace(kept, edge_index=position[kept.edge_index], num_nodes=index.numel())
         structure = self.prepare(kept).to(index.device, self.everything.x.dtype)
         present, graph_id = torch.unique(self.everything.graph_id[index], return_inverse=True)
         x = take_rows(self.everything.x, index)
@@ -253,10 +271,9 @@ class GraphBatches(VariableShapeSource):
 
     def _edges(self, edges: EdgeList, index: Tensor, shift: Tensor, num_nodes: int) -> EdgeList:
         begin, end = self.edge_ptr[index], self.edge_ptr[index + 1]
-        pick = ranges(begin, end)
-        edge_index = edges.edge_index[:, pick] + torch.repeat_interleave(shift, end - begin)
-        weight = None if edges.edge_weight is None else edges.edge_weight[pick]
-        return EdgeList(edge_index, weight, num_nodes, edges.undirected)
+        chosen = edges.chosen(ranges(begin, end))
+        edge_index = chosen.edge_index + torch.repeat_interleave(shift, end - begin)
+        return replace(chosen, edge_index=edge_index, num_nodes=num_nodes)
 
 
 def _plain_edges(edges: EdgeList) -> Structure:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from graphlatent.data.mixed_columns import are_numerals, check_not_numbers
-from graphlatent.data.places import place_of
+from graphlatent.data.places import EdgePlaces, place_of
 from graphlatent.errors import GraphLatentWarning, InputError
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -241,8 +241,8 @@ def _checked_object_kind(name: str, values: Array, node_ids: Array | None) -> Co
 def _missing(name: str, missing: Array, node_ids: Array | None) -> InputError:
     return InputError(
         f"Column '{name}' has {int(missing.sum())} missing value(s), the first"
-        f" {place_of(int(missing.argmax()), node_ids)}. Fill them, drop those nodes, or leave the"
-        " column out."
+        f" {place_of(int(missing.argmax()), node_ids)}. Fill them, drop those"
+        f" {'edges' if isinstance(node_ids, EdgePlaces) else 'nodes'}, or leave the column out."
     )
 
 

@@ -108,7 +108,10 @@ def _held_out_auc(
     both = torch.cat([pairs[:, kept], pairs[:, kept].flip(0)], dim=1)
     order = torch.argsort(both[0] * graph.num_nodes + both[1])
     rest = replace(
-        graph.without_features(), edge_index=both[:, order], edge_weight=None, undirected=True
+        graph.without_features().without_edge_features(),
+        edge_index=both[:, order],
+        edge_weight=None,
+        undirected=True,
     )
     rows = structure_coordinates(rest, dim=_TEST_DIM, generator=generator)
     first, second = pairs[:, held]

@@ -34,6 +34,7 @@ def cut_graphs(
     graph_of_edge = np.searchsorted(ptr, edges[0], side="right") - 1
     order = np.argsort(graph_of_edge, kind="stable")
     edges, weight = edges[:, order], None if weight is None else weight[order]
+    attributes = {k: values[order] for k, values in (joined.edge_columns or {}).items()} or None
     edge_ptr = np.concatenate([[0], np.cumsum(np.bincount(graph_of_edge, minlength=num_graphs))])
     x, y = _sliceable(joined.x), _array(joined.y)
     y_ptr = ptr if y is not None and len(y) == joined.num_nodes else np.arange(num_graphs + 1)
@@ -51,6 +52,7 @@ def cut_graphs(
                     else {name: values[nodes] for name, values in joined.columns.items()}
                 ),
                 edge_weight=None if weight is None else weight[those_edges],
+                edge_columns=attributes and {k: v[those_edges] for k, v in attributes.items()},
                 node_ids=None if joined.node_ids is None else joined.node_ids[nodes],
                 graph_id=None if graph_ids is None else graph_ids[g],
                 y=None if y is None else y[y_ptr[g] : y_ptr[g + 1]],
@@ -66,12 +68,18 @@ def cut_graphs(
 
 def take_apart(graph: GraphData, *, name: str = "graph") -> list[RawGraph]:
     """The graphs of a `GraphData`, as they would come from a reader."""
+    edge_index, weight, attributes = graph.edge_index, graph.edge_weight, graph.edge_columns
+    if attributes is not None:
+        # An edge with several rows of attributes is there several times, to be merged again.
+        edge_index = edge_index[:, attributes.edge]
+        weight = None if weight is None else weight[attributes.edge]
     joined = RawGraph(
-        edge_index=graph.edge_index,
+        edge_index=edge_index,
         num_nodes=graph.num_nodes,
         x=graph.x,
         columns=graph.columns,
-        edge_weight=graph.edge_weight,
+        edge_weight=weight,
+        edge_columns=None if attributes is None else attributes.columns,
         node_ids=graph.node_ids,
         y=graph.y,
         name=name,

@@ -298,7 +298,9 @@ def _without_loops(graph: RawGraph) -> RawGraph:
     if bool(kept.all()):
         return graph
     weight = None if graph.edge_weight is None else graph.edge_weight[kept]
-    return replace(graph, edge_index=graph.edge_index[:, kept], edge_weight=weight)
+    columns = {name: values[kept] for name, values in (graph.edge_columns or {}).items()} or None
+    edges = graph.edge_index[:, kept]
+    return replace(graph, edge_index=edges, edge_weight=weight, edge_columns=columns)
 
 
 def _read_tu(info: DatasetInfo, root: Path) -> list[RawGraph]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from graphlatent.data.edge_features import fit_edge_features
 from graphlatent.data.features import fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.options import label_hints
@@ -29,6 +32,7 @@ def describe_graph(graph: GraphData, *, coordinates: bool = False) -> dict[str, 
         "edges": graph.num_distinct_edges,
         "undirected": graph.undirected,
         "weighted": graph.edge_weight is not None,
+        **_describe_edge_features(graph),
         "mean_degree": round(float(degree.float().mean()), 3),
         "max_degree": int(degree.max()),
         "isolated_nodes": int((degree == 0).sum()),
@@ -36,6 +40,12 @@ def describe_graph(graph: GraphData, *, coordinates: bool = False) -> dict[str, 
         "labels": graph.y is not None,
         "notes": list(graph.notes),
     }
+
+
+def _describe_edge_features(graph: GraphData) -> dict[str, str]:
+    if graph.edge_columns is None:
+        return {}
+    return {"edge_features": _listed(list(graph.edge_columns.columns))}
 
 
 def describe_features(graph: GraphData, *, coordinates: bool = False) -> str:
@@ -53,14 +63,17 @@ def describe_features(graph: GraphData, *, coordinates: bool = False) -> str:
 def _describe_given(graph: GraphData) -> str:
     if graph.columns is not None:
         names = list(graph.columns)
-        listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-        return f"{counted(len(names), 'column')}: {listed}"
+        return f"{counted(len(names), 'column')}: {_listed(names)}"
     if graph.x is None:
         return "none (they will be computed from the edges)"
     num_rows, width = graph.x.shape
     if isinstance(graph.x, SparseMatrix):
         return f"{width} (sparse, {graph.x.nnz / max(num_rows * width, 1):.2%} filled)"
     return f"{width} (dense)"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
 
 
 def find_problems(graph: GraphData, *, features_named: bool) -> list[str]:
@@ -70,13 +83,19 @@ def find_problems(graph: GraphData, *, features_named: bool) -> list[str]:
         graph: as it was read.
         features_named: the feature columns were named, so none of them is a label by mistake.
     """
-    problems = []
-    try:
-        fit_features(graph, degree_cap=1)
-    except InputError as error:
-        problems.append(str(error))
+    problems = [*_refusals(graph, partial(fit_features, degree_cap=1))]
+    problems += _refusals(graph, fit_edge_features)
     if graph.edge_weight is not None and bool((graph.edge_weight < 0).any()):
         problems.append(
             "some edge weights are negative: encoder=gcn refuses them, encoder=gin takes them"
         )
     return problems + ([] if features_named else label_hints(graph.columns or ()))
+
+
+def _refusals(graph: GraphData, fit: Callable[[GraphData], object]) -> list[str]:
+    """Why features cannot be encoded, if they cannot."""
+    try:
+        fit(graph)
+    except InputError as error:
+        return [str(error)]
+    return []

@@ -22,11 +22,13 @@ from torch import Tensor
 
 from graphlatent.data.columns import ColumnSpec, encode_columns, fit_column
 from graphlatent.data.coordinates import NodeCoordinates
+from graphlatent.data.edge_features import encode_edge_features
 from graphlatent.data.feature_matrices import beside, first_not_finite, scaled, too_far
 from graphlatent.data.graph import GraphData
 from graphlatent.data.local_structure import NAMES as LOCAL_NAMES
 from graphlatent.data.local_structure import local_structure
 from graphlatent.data.measurements import has_measurements, moments, standardized
+from graphlatent.data.spec_values import column_specs, number_pairs
 from graphlatent.errors import GraphLatentWarning, InputError, bad_argument
 from graphlatent.ops.sparse import SparseMatrix, row_normalized, to_dense
 
@@ -59,6 +61,7 @@ class FeatureSpec:
             with deviation 0 for constant columns; empty where it is taken as it is.
         ignored: kind of the features that are left out, the same for all nodes; empty for none.
         scale: all features are multiplied by this.
+        edges: the features of edges (edge_features.py); empty for none.
         coordinates: of the fitted nodes; None where there are none, or a spec was read without
             them.
     """
@@ -73,6 +76,7 @@ class FeatureSpec:
     ignored: Literal["", "given", "columns"] = ""
     scale: float = 1.0
     coordinates_in: Literal["features", "embedding"] = "features"
+    edges: tuple[ColumnSpec, ...] = ()
     coordinates: NodeCoordinates | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -131,11 +135,9 @@ class FeatureSpec:
                 f"Feature spec: structure_dim={self.structure_dim} does not go with coordinates of"
                 f" width {self.coordinates.dim}."
             )
-        if len({c.name for c in self.columns}) != len(self.columns):
-            raise InputError(
-                "Feature spec: columns must have different names. Got"
-                f" {[c.name for c in self.columns]}."
-            )
+        for names in ([c.name for c in self.columns], [c.name for c in self.edges]):
+            if len(set(names)) != len(names):
+                raise InputError(f"Feature spec: columns must have different names. Got {names}.")
 
     @property
     def width(self) -> int:
@@ -144,6 +146,11 @@ class FeatureSpec:
             return self.cap + 1 + len(self.local) + self._feature_coordinates
         columns = sum(c.width for c in self.columns)
         return self.num_features + columns + len(self.local) + self._feature_coordinates
+
+    @property
+    def edge_dim(self) -> int:
+        """D: the number of features of an edge."""
+        return sum(column.width for column in self.edges)
 
     @property
     def embedding_coordinates(self) -> int:
@@ -186,6 +193,8 @@ class FeatureSpec:
             values["standard"] = [list(pair) for pair in self.standard]
         if self.ignored:
             values["ignored"] = self.ignored
+        if self.edges:
+            values["edges"] = [c.to_dict() for c in self.edges]
         return values if self.scale == 1.0 else {**values, "scale": self.scale}
 
     @classmethod
@@ -200,20 +209,9 @@ class FeatureSpec:
             raise InputError(
                 f"Feature spec: it needs 'kind', and keys out of {sorted(allowed)}. Got {values!r}."
             )
-        if not isinstance(columns := values.get("columns", ()), list | tuple):
-            raise InputError(f"Feature spec: columns must be a list. Got {columns!r}.")
-        specs = tuple(ColumnSpec.from_dict(c) for c in columns)
-        pairs = {name: _pairs(name, values.get(name, ())) for name in ("local", "standard")}
-        return cls(**{**values, "columns": specs, **pairs})
-
-
-def _pairs(name: str, values: Any) -> tuple[tuple[float, float], ...]:
-    """Pairs of numbers out of a file."""
-    try:
-        return tuple((float(mean), float(std)) for mean, std in values)
-    except (TypeError, ValueError) as error:
-        message = f"Feature spec: {name} must be a list of pairs of numbers. Got {values!r}."
-        raise InputError(message) from error
+        specs = {name: column_specs(name, values.get(name, ())) for name in ("columns", "edges")}
+        pairs = {name: number_pairs(name, values.get(name, ())) for name in ("local", "standard")}
+        return cls(**{**values, **specs, **pairs})
 
 
 def fit_features(graph: GraphData, *, degree_cap: int, standardize: bool = True) -> FeatureSpec:
@@ -267,7 +265,7 @@ def encode_features(
             spec was made from, or the graph has none of the nodes that coordinates are known of.
     """
     _check_kind(spec, graph)
-    encoded = _encoded(spec, graph, row_normalize)
+    encoded = encode_edge_features(spec.edges, _encoded(spec, graph, row_normalize))
     if encoded.x is not None and (where := first_not_finite(encoded.x)) is not None:
         raise too_far(graph, *where, feature=spec.names[where[1]])
     return encoded

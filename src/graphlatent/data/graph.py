@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphlatent.data.edge_features import EdgeColumns
 from graphlatent.data.fingerprint import array_fingerprint
 from graphlatent.display import counted, html_table
 from graphlatent.ops.sparse import SparseMatrix
@@ -35,6 +36,8 @@ class RawGraph:
         columns: named feature columns [N] not yet encoded (numbers or categories), or None; never
             beside `x`.
         edge_weight: weights [E], or None.
+        edge_columns: named attributes of edges [E] to be used as features (numbers or categories),
+            or None.
         node_ids: the user's name of each node [N], or None for 0..N-1.
         graph_id: the user's name of the graph, or None.
         y: labels, per node [N] or one for the graph; kept for probes, never seen by training.
@@ -50,6 +53,7 @@ class RawGraph:
     x: Any = None
     columns: Mapping[str, np.ndarray[Any, Any]] | None = None
     edge_weight: Any = None
+    edge_columns: Mapping[str, np.ndarray[Any, Any]] | None = None
     node_ids: np.ndarray[Any, Any] | None = None
     graph_id: Any = None
     y: Any = None
@@ -70,6 +74,8 @@ class GraphData:
             at fit time).
         columns: named feature columns [N], not yet encoded, or None.
         edge_weight: float32 [E], or None.
+        edge_columns: attributes of the edges, not yet encoded, or None.
+        edge_attr: encoded features of the edges, float32 [E, D], or None.
         node_ids: the user's names of the nodes [N], or None for 0..N-1.
         graph_ids: the user's names of the graphs [B], or None for 0..B-1.
         y: labels, per node [N] or per graph [B], or None. Training never reads them.
@@ -86,6 +92,8 @@ class GraphData:
     x: Tensor | SparseMatrix | None = None
     columns: Mapping[str, np.ndarray[Any, Any]] | None = None
     edge_weight: Tensor | None = None
+    edge_columns: EdgeColumns | None = None
+    edge_attr: Tensor | None = None
     node_ids: np.ndarray[Any, Any] | None = None
     graph_ids: np.ndarray[Any, Any] | None = None
     y: np.ndarray[Any, Any] | None = None
@@ -94,6 +102,13 @@ class GraphData:
     symmetrized: bool = False
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        attr, columns = self.edge_attr, self.edge_columns
+        if attr is not None and attr.shape[0] != self.num_edges:
+            raise ValueError(f"edge_attr has {attr.shape[0]} rows for {self.num_edges} edges")
+        if columns is not None and columns.num_edges != self.num_edges:
+            raise ValueError(f"edge_columns is of {columns.num_edges} edges, not {self.num_edges}")
+
     def __repr__(self) -> str:
         facts = [
             *([] if self.num_graphs == 1 else [counted(self.num_graphs, "graph")]),
@@ -101,6 +116,7 @@ class GraphData:
             self._edges_in_words(),
             self._features_in_words(),
             *(["weights"] if self.edge_weight is not None else []),
+            *(["edge features"] if self._has_edge_features else []),
             *(["labels"] if self.y is not None else []),
         ]
         return f"GraphData({', '.join(facts)})"
@@ -112,10 +128,15 @@ class GraphData:
             ("edges", self._edges_in_words()),
             ("features", self._features_in_words()),
             ("edge weights", "no" if self.edge_weight is None else "yes"),
+            ("edge features", "yes" if self._has_edge_features else "no"),
             ("labels", "no" if self.y is None else "yes"),
             *(("note", note) for note in self.notes),
         ]
         return html_table("GraphData", rows)
+
+    @property
+    def _has_edge_features(self) -> bool:
+        return self.edge_attr is not None or self.edge_columns is not None
 
     def _edges_in_words(self) -> str:
         kind = "undirected" if self.undirected else "directed"
@@ -166,6 +187,20 @@ class GraphData:
         """The same graph without its feature matrix or its named columns."""
         return replace(self, x=None, columns=None)
 
+    def with_edges(self, kept: Tensor) -> GraphData:
+        """The same nodes with some of the edges, bool [E]."""
+        return replace(
+            self,
+            edge_index=self.edge_index[:, kept],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[kept],
+            edge_columns=None if self.edge_columns is None else self.edge_columns.chosen(kept),
+            edge_attr=None if self.edge_attr is None else self.edge_attr[kept],
+        )
+
+    def without_edge_features(self) -> GraphData:
+        """The same graph without features of edges."""
+        return replace(self, edge_columns=None, edge_attr=None)
+
     def has_equal_features(self) -> bool:
         """Whether there are features and all nodes have the same."""
         if self.columns:
@@ -195,12 +230,28 @@ class GraphData:
             "feature matrix": self.x,
         }
         parts |= {f"column '{name}'": values for name, values in (self.columns or {}).items()}
+        if self.edge_columns is not None:
+            parts["edges of edge features"] = self.edge_columns.edge
+            values = self.edge_columns.columns
+            parts |= {f"edge feature '{name}'": column for name, column in values.items()}
         return {name: array_fingerprint(values) for name, values in parts.items()}
 
     def fingerprint(self) -> str:
         """A SHA-256 over structure, features and ids: equal for equal input, on any machine."""
         parts = json.dumps(self.fingerprints(), sort_keys=True)
         return hashlib.sha256(parts.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def single_node(*, width: int, coordinate_dim: int = 0, edge_dim: int = 0) -> GraphData:
+    """A graph of one node without edges, with encoded features of these widths, all 0."""
+    return GraphData(
+        torch.zeros(2, 0, dtype=torch.int64),
+        1,
+        torch.tensor([0, 1]),
+        x=torch.zeros(1, width, dtype=torch.float32),
+        coordinates=torch.zeros(1, coordinate_dim) if coordinate_dim else None,
+        edge_attr=torch.zeros(0, edge_dim) if edge_dim else None,
+    )
 
 
 def _is_constant(column: Array) -> bool:

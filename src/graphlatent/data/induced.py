@@ -38,9 +38,8 @@ def induced_subgraph(graph: GraphData, nodes: Tensor) -> GraphData:
     # Imported here: see readers/pyg.py.
     from torch_geometric.utils import subgraph
 
-    edge_index, edge_weight = subgraph(
-        nodes, graph.edge_index, graph.edge_weight, relabel_nodes=True, num_nodes=graph.num_nodes
-    )
+    graph = graph.with_edges(nodes[graph.edge_index].all(0))
+    edge_index, _ = subgraph(nodes, graph.edge_index, relabel_nodes=True, num_nodes=graph.num_nodes)
     sizes = torch.bincount(graph.graph_of_node[kept], minlength=graph.num_graphs)
     graphs = sizes > 0
     per_node = graph.y is not None and len(graph.y) == graph.num_nodes
@@ -55,7 +54,6 @@ def induced_subgraph(graph: GraphData, nodes: Tensor) -> GraphData:
             if graph.columns is None
             else {name: values[kept.numpy()] for name, values in graph.columns.items()}
         ),
-        edge_weight=edge_weight,
         node_ids=_taken(graph.node_ids, kept),
         graph_ids=_taken(graph.graph_ids, graphs.nonzero().squeeze(1)),
         y=_taken(graph.y, kept if per_node else graphs.nonzero().squeeze(1)),

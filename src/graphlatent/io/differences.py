@@ -41,7 +41,7 @@ def encoding_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> l
         if _is_close(old, new):
             continue
         names = [_column_names(value) for value in (old, new)]
-        if key != "columns" or names[0] != names[1]:
+        if key not in ("columns", "edges") or names[0] != names[1]:
             found.append(f"encoding of the features: {key}, {_short(old)} in the run")
             found[-1] += f", {_short(new)} now"
             continue

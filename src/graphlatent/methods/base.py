@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from graphlatent.config import Level, Settings
 from graphlatent.data.batches import Batch, BatchSource, EdgeList, Structure
-from graphlatent.nn.encoders import GNNEncoder
+from graphlatent.nn.encoders import GNNEncoder, no_edge_features
 from graphlatent.nn.graph_head import GraphHead
 from graphlatent.nn.node_head import NodeHead
 from graphlatent.nn.propagation import as_gcn_matrix
@@ -112,6 +112,8 @@ class Method(ABC, Generic[AnySettings]):
     """The names of the terms that `step` returns, in order."""
     fixed_shapes: ClassVar[bool] = False
     """Whether `step` has shapes that do not depend on values, and no host synchronisation."""
+    edge_dim: int = 0
+    """Features of an edge, for `build_encoder`; set before `build` is called."""
 
     def __init__(self, settings: AnySettings, *, level: Level) -> None:
         self.settings, self.level = settings, level
@@ -186,7 +188,12 @@ class Method(ABC, Generic[AnySettings]):
         return as_gcn_matrix(batch.structure, kind=kind, dtype=batch.x.dtype)
 
     def build_with_head(
-        self, in_dim: int, *, generator: torch.Generator, coordinate_dim: int = 0
+        self,
+        in_dim: int,
+        *,
+        generator: torch.Generator,
+        coordinate_dim: int = 0,
+        edge_dim: int = 0,
     ) -> nn.Module:
         """The model that `build` returns, with a head `model.head` where the settings ask for one.
 
@@ -196,9 +203,16 @@ class Method(ABC, Generic[AnySettings]):
             in_dim: number of features.
             generator: of the initial weights, on the CPU.
             coordinate_dim: number of coordinates that the embedding contains.
+            edge_dim: number of features of an edge.
+
+        Raises:
+            ConfigError: where edges have features and the encoder does not use them.
         """
+        self.edge_dim = edge_dim
         # Also where another default dtype is set, in which modules of torch are built.
         model = self.build(in_dim, generator=generator).to(torch.float32)
+        if getattr(model.encoder, "edge_dim", 0) != edge_dim:
+            raise no_edge_features(f"The method '{self.name}'")
         settings = self.settings
         kind, dim = getattr(settings, "embedding", ""), getattr(settings, "embedding_dim", None)
         if kind in ("standard", "combined") and hasattr(model, "head"):
@@ -223,7 +237,8 @@ class Method(ABC, Generic[AnySettings]):
         """The widths of the encoder's layers, found by encoding a graph of two nodes."""
         parameter, was_training = next(model.parameters()), model.training
         device, dtype = parameter.device, parameter.dtype
-        edges = EdgeList(torch.tensor([[0, 1], [1, 0]]), None, 2)
+        attr = torch.zeros(2, self.edge_dim) if self.edge_dim else None
+        edges = EdgeList(torch.tensor([[0, 1], [1, 0]]), None, 2, edge_attr=attr)
         structure = self.prepare(model, edges).to(device, dtype)
         x = torch.zeros(2, in_dim, device=device, dtype=dtype)
         graph_id = torch.zeros(2, dtype=torch.int64, device=device)
@@ -261,7 +276,8 @@ class Method(ABC, Generic[AnySettings]):
 
     def can_capture(self, model: nn.Module) -> bool:
         """Whether a step on a GPU may be captured as a CUDA graph."""
-        return self.fixed_shapes and isinstance(model.encoder, GNNEncoder)
+        encoder = model.encoder
+        return self.fixed_shapes and isinstance(encoder, GNNEncoder) and not encoder.edge_dim
 
     def after_epoch(self, values: Mapping[str, float]) -> bool:
         """Inspect an epoch's mean terms; True where later steps are computed differently.

@@ -88,14 +88,19 @@ class BGRL(Method[BGRLSettings]):
         """A newly initialised predictor and encoders with batch norm before every activation."""
         settings, norm = self.settings, {"last_norm": True, "norm_first": True}
         encoder = build_encoder(
-            settings, in_dim, out_dim=settings.out_dim, **norm, generator=generator
+            settings,
+            in_dim,
+            edge_dim=self.edge_dim,
+            out_dim=settings.out_dim,
+            **norm,
+            generator=generator,
         )
         return BGRLModel(encoder, settings.predictor_dim, generator=generator)
 
     def prepare(self, model: nn.Module, edges: EdgeList) -> Structure:
-        """A propagation matrix from which edges can be dropped."""
+        """A propagation matrix, or edges with features, from which edges can be dropped."""
         encoder = cast(BGRLModel, model).encoder
-        if isinstance(encoder, GNNEncoder):
+        if isinstance(encoder, GNNEncoder) and not encoder.edge_dim:
             return DroppableMatrix.of(edges, kind=encoder.kind)
         return edges
 

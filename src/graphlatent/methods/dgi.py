@@ -58,7 +58,7 @@ class DGI(Method[DGISettings]):
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> DGIModel:
         """A newly initialised encoder and discriminator."""
-        encoder = build_encoder(self.settings, in_dim, generator=generator)
+        encoder = build_encoder(self.settings, in_dim, edge_dim=self.edge_dim, generator=generator)
         return DGIModel(encoder, generator=generator)
 
     def step(

@@ -90,17 +90,16 @@ def drop_edges(structure: Structure, ratio: float, *, generator: torch.Generator
     """The structure without a random share of its edges, each direction drawn independently.
 
     Args:
-        structure: a `DroppableMatrix` for a built-in encoder, an `EdgeList` for a custom one. Of
-            another matrix, which must be that of GIN, the diagonal is kept.
+        structure: a `DroppableMatrix` for a built-in encoder, an `EdgeList` for a custom one or
+            where edges have features. Of another matrix, which must be that of GIN, the diagonal
+            is kept.
         ratio: probability of dropping an edge.
         generator: on the structure's device.
     """
     if isinstance(structure, EdgeList):
-        edge_index, weight = structure.edge_index, structure.edge_weight
-        uniform = torch.rand(edge_index.shape[1], generator=generator, device=edge_index.device)
-        kept = uniform >= ratio
-        weight = None if weight is None else weight[kept]
-        return EdgeList(edge_index[:, kept], weight, structure.num_nodes, undirected=False)
+        index = structure.edge_index
+        uniform = torch.rand(index.shape[1], generator=generator, device=index.device)
+        return replace(structure.chosen(uniform >= ratio), undirected=False)
     uniform = torch.rand(structure.nnz, generator=generator, device=structure.device)
     if isinstance(structure, DroppableMatrix):
         return structure.with_values(structure.values_of(uniform >= ratio))

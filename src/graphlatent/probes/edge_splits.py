@@ -201,6 +201,5 @@ def _rank_within(groups: Array) -> Array:
 def _without(graph: GraphData, index: PairIndex, held_out: Array) -> GraphData:
     """The graph without those pairs, in either direction."""
     kept = torch.from_numpy(~np.isin(index.numbers(graph.edge_index.numpy()), held_out))
-    weight = None if graph.edge_weight is None else graph.edge_weight[kept]
     notes = (*graph.notes, f"{len(held_out):,} edges were held out for link prediction.")
-    return replace(graph, edge_index=graph.edge_index[:, kept], edge_weight=weight, notes=notes)
+    return replace(graph.with_edges(kept), notes=notes)

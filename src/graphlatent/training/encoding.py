@@ -18,6 +18,7 @@ from torch import Tensor
 from graphlatent.config import GraphSettings, Settings
 from graphlatent.data.communities import edge_prediction
 from graphlatent.data.coordinates import NodeCoordinates, has_different_ids
+from graphlatent.data.edge_features import fit_edge_features
 from graphlatent.data.features import (
     FeatureSpec,
     encode_features,
@@ -59,7 +60,9 @@ def fit_encoding(
             negative.
         RunFolderError: where the run's coordinates are damaged.
     """
-    return _as_stored(_fit(graph, settings, run), run)
+    spec = _fit(graph.without_edge_features(), settings, run)
+    edges = fit_edge_features(graph, standardize=settings.standardize)
+    return _as_stored(replace(spec, edges=edges), run)
 
 
 def _fit(graph: GraphData, settings: Settings, run: RunFolder | None) -> FeatureSpec:

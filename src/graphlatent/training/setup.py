@@ -57,7 +57,10 @@ def set_up(
     coordinates = 0 if graph.coordinates is None else graph.coordinates.shape[1]
     generator = seeded(settings.random_state, 0)
     model = method.build_with_head(
-        graph.x.shape[1], generator=generator, coordinate_dim=coordinates
+        graph.x.shape[1],
+        generator=generator,
+        coordinate_dim=coordinates,
+        edge_dim=0 if graph.edge_attr is None else graph.edge_attr.shape[1],
     )
     model = model.to(device=device, dtype=torch.float32)
     if settings.precision == "bf16" and not usable(next(model.parameters())):

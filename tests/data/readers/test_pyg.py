@@ -48,7 +48,7 @@ def test_pyg_what_is_not_used_of_edges_is_said():
         GraphLatentWarning,
         match=(
             r"edge_attr of shape \(4, 1\) holds torch.int64 values and is read as edge weights."
-            r" Where they are codes, such as kinds of bonds, set edge_attr to None"
+            r" Where they are codes, such as kinds of bonds, read them as features with"
         ),
     ):
         assert read_graphs(data(edge_attr=torch.full((4, 1), 3))).edge_weight.tolist() == [3] * 4
@@ -66,7 +66,8 @@ def test_pyg_what_is_not_used_of_many_graphs_is_said_once():
         read_graphs(graphs)
     assert str(caught[0].message) == (
         "graph 0: edge_attr of shape (4, 3) is not used: only one number per edge can be used, as"
-        " its weight. The same holds for 1 more graph(s)."
+        " its weight. Features of edges are read with read_graphs(...,"
+        " edge_features=['edge_attr']). The same holds for 1 more graph(s)."
     )
 
 

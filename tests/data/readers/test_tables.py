@@ -266,7 +266,8 @@ def test_edge_columns_that_are_not_used_are_named():
     first, second = read_tables(edges)
     assert list(first.notes.values()) == [
         "edges: edge columns not used: amount, day. One of numbers can be the weight: weight=NAME"
-        " (on the command line --weight NAME)."
+        " (on the command line --weight NAME). As features of edges: edge_features=[NAME]"
+        " (--edge-features NAME)."
     ]
     assert not second.notes
     (raw,) = read_tables(edges, options=TableOptions(weight="amount", graph=None))

@@ -6,6 +6,7 @@ The suffix of a file, or the contents of a folder, determine the reader.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from graphlatent.data.readers.graphml import read_graphml
 from graphlatent.data.readers.npz import read_npz
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.tables import read_tables
-from graphlatent.data.readers.tu import find_tu, read_tu
+from graphlatent.data.readers.tu import EDGE_FILES, find_tu, read_tu
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import exists, files_of, is_folder, regular_file
 
@@ -70,28 +71,37 @@ def read_path(
     raise InputError(f"{path} is of no kind that can be read. Accepted are {ACCEPTED}.")
 
 
-def _refuse_columns(path: Path, options: TableOptions | None) -> None:
-    if options is not None and options.named_columns:
-        named = ", ".join(map(repr, options.named_columns))
+def _refuse_columns(
+    path: Path, options: TableOptions | None, *, allowed: str | None = None
+) -> None:
+    names = [] if options is None else [each for each in options.named_columns if each != allowed]
+    if names:
+        named = ", ".join(map(repr, names))
         raise InputError(
             f"The options {named} name attributes or columns of NetworkX graphs, GraphML files and"
             f" tables; {path} has none. Leave them out."
         )
 
 
-def _unused_tu_files(place: Path, name: str) -> dict[str, str]:
-    """A note on the files of a TU data set that describe edges, which are not used."""
-    files = [f"{name}_{what}.txt" for what in ("edge_labels", "edge_attributes")]
-    unused = [file for file in files if exists(place / file)]
-    return {"files": f"{name}: {', '.join(unused)} is not used."} if unused else {}
+def _unused_tu_files(place: Path, name: str, used: Sequence[str]) -> dict[str, str]:
+    """A note on the files of a TU data set that describe edges and are not used."""
+    files = {what: f"{name}_{what}.txt" for what in EDGE_FILES if what not in used}
+    unused = {what: file for what, file in files.items() if exists(place / file)}
+    if not unused:
+        return {}
+    return {
+        "files": f"{name}: {', '.join(unused.values())} is not used. The option 'edge_features'"
+        f" ({', '.join(unused)}) makes features of edges of it."
+    }
 
 
 def _read_folder(folder: Path, options: TableOptions | None) -> list[RawGraph]:
     found = find_tu(folder)
     if found is not None:
-        _refuse_columns(folder, options)
-        first, *others = read_tu(folder)
-        return [replace(first, notes=_unused_tu_files(*found)), *others]
+        _refuse_columns(folder, options, allowed="edge_features")
+        used = (options and options.edge_features) or ()
+        first, *others = read_tu(folder, edge_features=used)
+        return [replace(first, notes=_unused_tu_files(*found, used)), *others]
     files = [p for p in files_of(folder) if p.suffix.lower() == ".graphml"]
     if not files:
         raise InputError(

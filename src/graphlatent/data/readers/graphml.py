@@ -279,6 +279,10 @@ def _to_raw(
         edges, one_way, notes = edges[:, found.kept], one_way[found.kept], found.notes
         edge_columns = {column: values[found.kept] for column, values in edge_columns.items()}
     weight = _weight(edge_columns, path, options) if graph.edges else None
+    attributes = {
+        name: _chosen(edge_columns, name, path, "edge_features")
+        for name in (options.edge_features or () if graph.edges else ())
+    }
     # Undirected edges among directed ones are edges in both directions.
     if one_way.any() and not one_way.all():
         if options.merge in ("sum", "count"):
@@ -289,8 +293,9 @@ def _to_raw(
             )
         edges = np.concatenate([edges, edges[::-1, ~one_way]], axis=1)
         weight = None if weight is None else np.concatenate([weight, weight[~one_way]])
+        attributes = {k: np.concatenate([v, v[~one_way]]) for k, v in attributes.items()}
     columns = _columns(graph.node_values, keys, len(graph.node_ids), "node", path)
-    used = (options.weight or "weight", options.time)
+    used = (options.weight or "weight", options.time, *attributes)
     others = [each for each in edge_columns if each not in used]
     return RawGraph(
         edge_index=edges,
@@ -301,6 +306,7 @@ def _to_raw(
         }
         or None,
         edge_weight=weight,
+        edge_columns=attributes or None,
         node_ids=np.array(list(graph.node_ids), dtype=object),
         graph_id=graph.id if several else None,
         y=stack_labels([_chosen(columns, name, path, "label") for name in options.labels]),

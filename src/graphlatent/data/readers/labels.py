@@ -126,7 +126,12 @@ def match_rows(rows: RowKeys, table: RowKeys) -> Array:
 
 
 def read_labels(
-    path: Path, *, label: Sequence[str], id_column: str | None, rows: RowKeys
+    path: Path,
+    *,
+    label: Sequence[str],
+    id_column: str | None,
+    rows: RowKeys,
+    numbered: str | None = None,
 ) -> KeyedColumns:
     """The label columns of a table or array file.
 
@@ -136,16 +141,21 @@ def read_labels(
             'labels', 'y' or 'class'.
         id_column: the column of ids; None for that of `rows`.
         rows: the embeddings that labels are needed for.
+        numbered: the column of ids of a table whose rows have their numbers as ids where there is
+            no such column, as molecules have; None for other tables.
 
     Raises:
         InputError: where the file, a column or an id is missing, or an id occurs twice.
     """
     if path.suffix.lower() in ARRAY_SUFFIXES:
         return _labels_of_arrays(load_arrays(path, role="labels"), f"labels ({path.name})", label)
-    keys = _key_columns(rows, id_column)
+    keys = _key_columns(rows, id_column or numbered)
     table = load_table(path, role="labels", text_columns=keys)
     names = label or [_label_name(table, keys)]
     columns = {name: to_array(table, name, option="label") for name in names}
+    if numbered is not None and id_column is None and numbered not in table.columns:
+        numbers = row_numbers(table.num_rows, where=table.name)
+        return KeyedColumns(columns, RowKeys((numbers,), (), table.name))
     return KeyedColumns(columns, read_keys(table, keys))
 
 

@@ -56,7 +56,8 @@ def read_networkx(
     position = {node: i for i, node in enumerate(nodes)}
     graph, notes = _until(graph, options, name)
     edges = [(position[u], position[v]) for u, v in graph.edges()]
-    used = (options.weight or "weight", options.time)
+    attributes = {each: _edge_feature(graph, each, name) for each in options.edge_features or ()}
+    used = (options.weight or "weight", options.time, *attributes)
     others = [each for each in _edge_attributes(graph) if each not in used]
     notes |= unused_edge_columns(others, where=name, kind="attributes")
     x, columns = _features(graph, nodes, options, name, notes)
@@ -66,12 +67,24 @@ def read_networkx(
         x=x,
         columns=columns,
         edge_weight=_weights(graph, options.weight, name, notes),
+        edge_columns=attributes or None,
         node_ids=exact_ids(nodes),
         y=stack_labels([_labels(graph, nodes, each, name) for each in options.labels]),
         name=name,
         directed=bool(graph.is_directed()),
         notes=notes,
     )
+
+
+def _edge_feature(graph: Any, attribute: str, name: str) -> Array:
+    """An attribute of all edges, in the order of the edges."""
+    for u, v, data in graph.edges(data=True):
+        if attribute not in data:
+            raise InputError(
+                f"{name}: edge ({shortened(u)}, {shortened(v)}) has no attribute '{attribute}'"
+                " (option 'edge_features'). Give it to all edges, or leave it out."
+            )
+    return _column([data[attribute] for _, _, data in graph.edges(data=True)])
 
 
 def _until(graph: Any, options: TableOptions, name: str) -> tuple[Any, dict[str, str]]:

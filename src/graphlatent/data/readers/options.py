@@ -18,7 +18,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 # Names of columns that are rarely features.
 _LIKE_LABELS = ("label", "labels", "class", "target", "y")
 # Options that name columns or attributes that only some sources have.
-_NAMING = ("weight", "label", "features", "time")
+_NAMING = ("weight", "label", "features", "time", "smiles")
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,12 @@ class TableOptions:
             never a feature.
         features: columns of the node table, or node attributes, to use as features; None takes all
             but ids, graphs, labels and those in `drop`.
+        edge_features: columns of the edge table, or edge attributes, to use as features of edges;
+            None or () for none; of molecules, None for all.
+        smiles: column of a table of molecules, one a row, that holds their SMILES; None for tables
+            of edges. Then `id` and `label` are columns of that table.
+        invalid: rows that hold no valid SMILES are an 'error' or are left out, 'skip'; None means
+            'error'.
         drop: columns or attributes that are not features. Unlike those in `label` they need not be
             there.
         merge: the weight of edges that are there more than once: 'max', 'sum', 'mean' or 'count';
@@ -56,13 +62,16 @@ class TableOptions:
     label: str | tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
+    edge_features: tuple[str, ...] | None = None
+    smiles: str | None = None
+    invalid: str | None = None
     merge: Merge | None = None
     bipartite: bool = False
     time: str | None = None
     until: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("features", "drop"):
+        for name in ("features", "drop", "edge_features"):
             value = getattr(self, name)
             if isinstance(value, str):
                 raise InputError(
@@ -73,6 +82,12 @@ class TableOptions:
                 object.__setattr__(self, name, _names(value, name))
         if self.label is not None and not isinstance(self.label, str):
             object.__setattr__(self, "label", _names(self.label, "label") or None)
+        if self.invalid not in (None, "error", "skip"):
+            raise InputError(
+                f"The option 'invalid' must be 'error' or 'skip'. Got {shortened(self.invalid)}."
+            )
+        if self.invalid is not None and self.smiles is None:
+            raise InputError("The option 'invalid' has no effect without 'smiles'. Leave it out.")
         if self.source == self.target:
             raise InputError(
                 "The options 'source' and 'target' must name two columns. Got"
@@ -105,7 +120,8 @@ class TableOptions:
     @property
     def named_columns(self) -> list[str]:
         """The options that ask for particular columns, for sources that have none to refuse."""
-        return [name for name in _NAMING if getattr(self, name) is not None]
+        named = [name for name in _NAMING if getattr(self, name) is not None]
+        return named + (["edge_features"] if self.edge_features else [])
 
     def feature_names(self, columns: Iterable[str]) -> list[str]:
         """The features among the columns that are there, or `features` where that was given."""
@@ -144,14 +160,14 @@ class TableOptions:
             or not (
                 isinstance(value, bool)
                 if key == "bipartite"
-                else _is_names(value, several=key in ("label", "features", "drop"))
+                else _is_names(value, several=key in ("label", "features", "drop", "edge_features"))
             )
         ]
         missing = [key for key in ("source", "target", "id") if key not in values]
         if wrong or missing:
             raise InputError(
                 f"In [reading], {', '.join(map(repr, wrong or missing))} must be the name of a"
-                " column, or for 'label', 'features' and 'drop' a list of names."
+                " column, or for 'label', 'features', 'drop' and 'edge_features' a list of names."
             )
         return cls(**{**dict.fromkeys(known), "drop": (), "bipartite": False, **values})
 
@@ -195,7 +211,7 @@ def unused_edge_columns(
         return {}
     text = (
         f"{where}: edge {kind} not used: {listed(names)}. One of numbers can be the weight:"
-        f" {way_out}."
+        f" {way_out}. As features of edges: edge_features=[NAME] (--edge-features NAME)."
     )
     return {f"edge {kind} {', '.join(names)}": text}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ from graphlatent.data.arrays import as_array
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.edges import checked_edges
 from graphlatent.data.graph import RawGraph
+from graphlatent.data.readers.edge_attributes import pyg_edge_columns
 from graphlatent.data.readers.messages import shortened
 from graphlatent.data.readers.options import unused_edge_columns
 from graphlatent.errors import InputError
@@ -37,32 +39,41 @@ def is_pyg(value: object, *names: str) -> bool:
     return isinstance(value, tuple(getattr(data, name) for name in names))
 
 
-def read_data(data: Any, *, name: str = "graph") -> list[RawGraph]:
+def read_data(
+    data: Any, *, name: str = "graph", edge_features: Sequence[str] = ()
+) -> list[RawGraph]:
     """The graph in a PyG `Data`, or the graphs in a `Batch`.
 
     Read are x, edge_index (or adj_t), edge_weight (else edge_attr where it has one number per
-    edge), y, num_nodes and batch.
+    edge and is no feature), y, num_nodes and batch.
+
+    Args:
+        data: the `Data` or `Batch`.
+        name: for messages.
+        edge_features: attributes of edges to use as their features (edge_attributes.py).
 
     Raises:
-        InputError: where there is neither an edge nor a node to be found, or the batch vector is
-            not ascending.
+        InputError: where there is neither an edge nor a node to be found, the batch vector is not
+            ascending, or attributes of edges cannot be features.
     """
     # PyG's properties raise errors of many types where parts contradict each other.
     with refusing_damage(f"{name}: the parts of the PyG {type(data).__name__} do not fit together"):
-        return _read(data, name)
+        return _read(data, name, edge_features)
 
 
-def _read(data: Any, name: str) -> list[RawGraph]:
+def _read(data: Any, name: str, edge_features: Sequence[str]) -> list[RawGraph]:
     x = _checked_x(data, name)
-    edge_index, edge_weight = _edges(data, name)
+    edge_index, edge_weight = _edges(data, name, edge_features)
+    columns = pyg_edge_columns(data, edge_features, name=name)
     joined = RawGraph(
         edge_index=edge_index,
         num_nodes=_num_nodes(data, name),
         x=x,
         edge_weight=edge_weight,
+        edge_columns=columns,
         y=data.y,
         name=name,
-        notes=_notes_of_edges(data, name),
+        notes=_notes_of_edges(data, name, edge_features),
     )
     if data.batch is None:
         return [joined]
@@ -132,12 +143,13 @@ def _checked_pieces(joined: RawGraph, batch: Any) -> tuple[RawGraph, Array]:
     return replace(joined, edge_index=edges, edge_weight=weight, y=y), ptr
 
 
-def _edges(data: Any, name: str) -> tuple[Any, Any]:
+def _edges(data: Any, name: str, edge_features: Sequence[str]) -> tuple[Any, Any]:
     """The edges [2, E] and their weights [E] or [E, 1], or None."""
     if data.edge_index is not None:
         if data.edge_weight is not None:
             return data.edge_index, data.edge_weight
-        return data.edge_index, data.edge_attr if _is_weight(data.edge_attr) else None
+        is_weight = "edge_attr" not in edge_features and _is_weight(data.edge_attr)
+        return data.edge_index, data.edge_attr if is_weight else None
     if "adj_t" in data:
         from torch_geometric.utils import to_edge_index
 
@@ -165,9 +177,9 @@ def _is_weight(edge_attr: object) -> bool:
     )
 
 
-def _notes_of_edges(data: Any, name: str) -> dict[str, str]:
+def _notes_of_edges(data: Any, name: str, edge_features: Sequence[str]) -> dict[str, str]:
     """What of the edges is not used, or is used as a weight though it may be a code."""
-    notes, edge_attr = {}, data.edge_attr
+    notes, edge_attr = {}, None if "edge_attr" in edge_features else data.edge_attr
     if edge_attr is not None and (data.edge_weight is not None or not _is_weight(edge_attr)):
         reason = (
             "edge_weight is used instead"
@@ -176,15 +188,18 @@ def _notes_of_edges(data: Any, name: str) -> dict[str, str]:
         )
         notes["edge_attr"] = (
             f"{name}: edge_attr of shape {tuple(np.shape(edge_attr))} is not used: {reason}."
+            " Features of edges are read with read_graphs(..., edge_features=['edge_attr'])."
         )
     elif edge_attr is not None and not edge_attr.is_floating_point():
         notes["edge_attr"] = (
             f"{name}: edge_attr of shape {tuple(edge_attr.shape)} holds {edge_attr.dtype} values"
-            " and is read as edge weights. Where they are codes, such as kinds of bonds, set"
-            " edge_attr to None before reading."
+            " and is read as edge weights. Where they are codes, such as kinds of bonds, read them"
+            " as features with read_graphs(..., edge_features=['edge_attr']), or set edge_attr to"
+            " None."
         )
     # PyG takes a list of as many entries as edges for an attribute of them.
-    known = ("edge_index", "edge_weight", "edge_attr", "adj_t", "batch", "ptr", "x", "y")
+    known = {"edge_index", "edge_weight", "edge_attr", "adj_t", "batch", "ptr", "x", "y"}
+    known |= set(edge_features)
     # PyG warns where it has to count nodes from the edges, which is what we want it to do.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -20,8 +20,9 @@ from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.memory_limit import limited_memory
 from graphlatent.data.merging import Merge
 from graphlatent.data.readers.arrays import is_adjacency, read_adjacency, read_arrays
-from graphlatent.data.readers.arrow import is_polars, is_table
+from graphlatent.data.readers.arrow import is_polars, is_table, table_suffix
 from graphlatent.data.readers.files import read_path
+from graphlatent.data.readers.molecules import read_molecules
 from graphlatent.data.readers.networkx import is_networkx, read_networkx
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.pyg import is_pyg, read_data
@@ -52,16 +53,20 @@ class _Request:
     nodes: Any
     options: TableOptions
 
-    def refuse(self, kind: str) -> None:
-        """Raise where something was given that means nothing for graphs of this kind."""
+    def refuse(self, kind: str, *, allowed: str | None = None) -> None:
+        """Raise where something was given that means nothing for graphs of this kind.
+
+        `allowed` is an option that does.
+        """
         self.refuse_sides(kind)
         if self.nodes is not None:
             raise InputError(
                 f"'nodes' is the node table that goes with an edge table; {kind} brings its own"
                 " nodes. Leave 'nodes' out."
             )
-        if self.options.named_columns:
-            named = ", ".join(map(repr, self.options.named_columns))
+        names = [name for name in self.options.named_columns if name != allowed]
+        if names:
+            named = ", ".join(map(repr, names))
             raise InputError(
                 f"The options {named} name attributes or columns of NetworkX graphs, GraphML files"
                 f" and tables; {kind} has none. Leave them out."
@@ -92,6 +97,9 @@ def read_graphs(
     label: str | Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
     weight: str | None = None,
+    edge_features: Sequence[str] | None = None,
+    smiles: str | None = None,
+    invalid: Literal["error", "skip"] | None = None,
     merge: Merge | None = None,
     bipartite: bool | None = None,
     time: str | None = None,
@@ -108,8 +116,7 @@ def read_graphs(
             (edge_index [2, E], x [N, F] or None) with or without edge_weight [E] as a third part;
             an edge table or (edges, nodes) as pandas or polars DataFrames, pyarrow Tables or paths;
             a list of edges (u, v) or (u, v, weight); a dict with the neighbours of each node; a
-            list of several of these; a `GraphData`, which is handed back as it is. Columns of PyG's
-            `edge_attr` wider than one are not used.
+            list of several of these; a `GraphData`, which is handed back as it is.
         nodes: the node table that goes with an edge table.
         symmetrize: read every edge in both directions. Data sets by name always are.
         label: column of the node table, or NetworkX or GraphML node attribute, that holds labels,
@@ -118,6 +125,13 @@ def read_graphs(
             as features; None for all but ids and labels.
         weight: column of the edge table, or NetworkX or GraphML edge attribute, with the weights;
             None for 'weight'.
+        edge_features: columns of the edge table, or NetworkX, GraphML or PyG edge attributes (such
+            as 'edge_attr'), to use as features of edges: numbers, or categories. They need
+            encoder='gin'.
+        smiles: column with the SMILES of molecules, in a table with one a row; each becomes a
+            graph, whose label is in the column `label`.
+        invalid: whether rows without a valid SMILES are an 'error' or left out, 'skip'; None for
+            'error'.
         merge: the weight of edges that are there more than once: 'max', 'sum', 'mean' or 'count'
             (how often); None for 'max', with a warning where that drops weights.
         bipartite: the two columns of an edge table name nodes of two kinds, such as users and
@@ -142,6 +156,9 @@ def read_graphs(
             node_attributes,
             label=label,
             weight=weight,
+            edge_features=edge_features,
+            smiles=smiles,
+            invalid=invalid,
             merge=merge,
             bipartite=bipartite,
             time=time,
@@ -213,6 +230,8 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
     """The graphs in anything but a list; `inside` says that it is an item of one."""
     if isinstance(source, str | Path):
         return _read_place(source, request)
+    if request.options.smiles is not None:
+        return _read_molecules(source, request)
     if is_table(source):
         return read_tables(source, request.nodes, options=request.options)
     if is_pairs(source):
@@ -235,8 +254,8 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
             " kind with to_homogeneous()."
         )
     if is_pyg(source, "Data"):
-        request.refuse("a PyG Data")
-        return read_data(source, name=name)
+        request.refuse("a PyG Data", allowed="edge_features")
+        return read_data(source, name=name, edge_features=request.options.edge_features or ())
     if is_adjacency(source):
         request.refuse("an adjacency")
         return [read_adjacency(source, name=name)]
@@ -245,9 +264,23 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
     raise InputError(_unknown(source, name if inside else "The input"))
 
 
+def _read_molecules(source: Any, request: _Request) -> list[RawGraph]:
+    is_file = isinstance(source, str | Path) and table_suffix(Path(source)) is not None
+    if not is_file and not is_table(source):
+        raise InputError(
+            "The option 'smiles' names a column of a table of molecules (.csv, .tsv, .parquet, a"
+            " DataFrame or a pyarrow Table), and this input is none. Leave it out."
+        )
+    if request.nodes is not None:
+        raise InputError("A table of molecules has no node table. Leave 'nodes' out.")
+    return read_molecules(source, options=request.options)
+
+
 def _read_place(source: str | Path, request: _Request) -> list[RawGraph]:
     # Path("") is the folder of the process.
     if source != "" and exists(source):
+        if request.options.smiles is not None:
+            return _read_molecules(source, request)
         return read_path(source, nodes=request.nodes, options=request.options)
     if _is_dataset_name(source):
         request.refuse("a data set")

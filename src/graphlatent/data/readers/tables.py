@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from graphlatent.data.cut import cut_graphs
@@ -89,6 +90,7 @@ def read_tables(
     )
     edge_table, notes = _until(edge_table, options)
     weights = _weights(edge_table, options)
+    attributes = {name: _edge_feature(edge_table, name) for name in options.edge_features or ()}
     # A name that was given must be there.
     if options.graph not in (None, TableOptions.graph, *edge_table.columns):
         raise InputError(
@@ -101,17 +103,27 @@ def read_tables(
                 "The options 'label' and 'features' name columns of a node table, and none was"
                 " given. Give 'nodes' as well."
             )
-        return _cut(_number_edges(edge_table, options), edge_table, weights, options, notes)
+        numbered = _number_edges(edge_table, options)
+        return _cut(numbered, edge_table, weights, options, notes, attributes=attributes)
     node_table = load_table(nodes, role="nodes", text_columns=_named(options.id, options.graph))
     numbered = _number_nodes_and_edges(edge_table, node_table, options)
     columns = {
         name: to_array(node_table, name, option="features")[numbered.row]
         for name in _feature_columns(node_table, options)
-    }
+    } or None
     y = stack_labels(
         [to_array(node_table, name, option="label")[numbered.row] for name in options.labels]
     )
-    return _cut(numbered, edge_table, weights, options, notes, columns=columns or None, y=y)
+    return _cut(
+        numbered,
+        edge_table,
+        weights,
+        options,
+        notes,
+        attributes=attributes,
+        columns=columns,
+        y=y,
+    )
 
 
 def _named(*names: str | None) -> list[str]:
@@ -165,6 +177,19 @@ def _weights(edges: LoadedTable, options: TableOptions) -> Array | None:
             f" {came} in {edges.place(row)}."
         )
     return weights
+
+
+def _edge_feature(edges: LoadedTable, name: str) -> Array:
+    """A column of the edge table whose values are features of edges, none of them missing."""
+    values = to_array(edges, name, option="edge_features")
+    missing = np.asarray(pd.isna(values))
+    if missing.any():
+        raise InputError(
+            f"{edges.name}: column '{name}' (option 'edge_features') has {int(missing.sum())}"
+            f" missing value(s), the first in {edges.place(int(missing.argmax()))}. Fill them, drop"
+            " those rows, or leave the column out."
+        )
+    return values
 
 
 def _ends(edges: LoadedTable, options: TableOptions) -> list[IdColumn]:
@@ -303,6 +328,7 @@ def _cut(
     options: TableOptions,
     notes: Mapping[str, str],
     *,
+    attributes: Mapping[str, Array],
     columns: Mapping[str, Array] | None = None,
     y: Array | None = None,
 ) -> list[RawGraph]:
@@ -310,12 +336,13 @@ def _cut(
     suspected = suspected_bipartite(
         numbered.end, numbered.node_ids, columns=columns_of_ends, where=edges.name
     )
-    used = (*columns_of_ends, options.weight or "weight", options.graph, options.time)
+    used = (*columns_of_ends, options.weight or "weight", options.graph, options.time, *attributes)
     joined = RawGraph(
         edge_index=numbered.end,
         num_nodes=len(numbered.row),
         columns=columns,
         edge_weight=weights,
+        edge_columns=attributes or None,
         node_ids=numbered.node_ids,
         y=y,
         name=edges.name,

@@ -6,6 +6,7 @@ graph; ids count from 1. Legend: N nodes, E edges, B graphs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,6 +18,7 @@ from pyarrow import csv
 from graphlatent.data.cut import cut_graphs
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.memory_limit import readable, require_memory
+from graphlatent.data.readers.edge_attributes import matrix_columns
 from graphlatent.data.readers.text_files import BYTES_PER_BYTE
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import (
@@ -29,6 +31,8 @@ from graphlatent.io.regular_files import (
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+EDGE_FILES = ("edge_labels", "edge_attributes")
+"""The files NAME_edge_labels.txt and NAME_edge_attributes.txt, with a line for each edge."""
 # One-hot node labels wider than this are kept sparse.
 _DENSE_LABELS = 256
 # Labels spread over more than this are one-hot over the labels that occur, not over their range.
@@ -53,7 +57,9 @@ def find_tu(folder: Path) -> tuple[Path, str] | None:
     return None
 
 
-def read_tu(folder: Path, *, use_attributes: bool = False) -> list[RawGraph]:
+def read_tu(
+    folder: Path, *, use_attributes: bool = False, edge_features: Sequence[str] = ()
+) -> list[RawGraph]:
     """The graphs in the folder, in its order; graph labels as `y`.
 
     Features are the one-hot node labels where there are any (over the range from the smallest to
@@ -63,6 +69,7 @@ def read_tu(folder: Path, *, use_attributes: bool = False) -> list[RawGraph]:
     Args:
         folder: ROOT/NAME, ROOT/NAME/raw, or any folder with the files in it.
         use_attributes: put the node attributes before the labels where there are both.
+        edge_features: 'edge_labels', 'edge_attributes' or both, to use as features of edges.
 
     Raises:
         InputError: where a file is missing or damaged, or the files do not fit each other; the
@@ -84,9 +91,14 @@ def read_tu(folder: Path, *, use_attributes: bool = False) -> list[RawGraph]:
     order = np.argsort(graph_of_node, kind="stable")
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
+    kept = edges[0] != edges[1]
+    attributes: dict[str, Array] = {}
+    for each in edge_features:
+        attributes |= _edge_columns(place, name, each, len(kept))
     joined = RawGraph(
-        edge_index=position[edges[:, edges[0] != edges[1]]],
+        edge_index=position[edges[:, kept]],
         num_nodes=len(order),
+        edge_columns={key: values[kept] for key, values in attributes.items()} or None,
         x=None if x is None else x[order],
         y=labels,
         name=name,
@@ -148,9 +160,9 @@ def _features(place: Path, name: str, num_nodes: int, *, use_attributes: bool) -
     labels, attributes = place / f"{name}_node_labels.txt", place / f"{name}_node_attributes.txt"
     parts: list[Any] = []
     if exists(attributes) and (use_attributes or not exists(labels)):
-        parts.append(_per_node(attributes, num_nodes).astype(np.float32))
+        parts.append(_per_line(attributes, num_nodes, "nodes").astype(np.float32))
     if exists(labels):
-        values = _per_node(labels, num_nodes)
+        values = _per_line(labels, num_nodes, "nodes")
         if values.dtype.kind != "i":
             raise InputError(
                 f"{labels} must hold integers, the labels' numbers. Got values of type"
@@ -177,11 +189,24 @@ def _one_hot(labels: Array) -> Any:
     return matrix if width > _DENSE_LABELS else matrix.toarray()
 
 
-def _per_node(path: Path, num_nodes: int) -> Array:
-    values = _numbers(path)
-    if len(values) != num_nodes:
+def _edge_columns(place: Path, name: str, attribute: str, num_edges: int) -> dict[str, Array]:
+    """The columns of a file with a line for each edge."""
+    paths = {each: place / f"{name}_{each}.txt" for each in EDGE_FILES}
+    there = [each for each in EDGE_FILES if exists(paths[each])]
+    if attribute not in there:
+        allowed = " or ".join(map(repr, there)) or "left out: the folder has no such file"
         raise InputError(
-            f"{path} must have one line for each of the {num_nodes} nodes. Got {len(values)} lines."
+            f"{place}: the option 'edge_features' must be {allowed}. Got {attribute!r}."
+        )
+    return matrix_columns(attribute, _per_line(paths[attribute], num_edges, "edges"))
+
+
+def _per_line(path: Path, count: int, what: str) -> Array:
+    """The numbers in a file that has a line for each node or edge."""
+    values = _numbers(path)
+    if len(values) != count:
+        raise InputError(
+            f"{path} must have one line for each of the {count} {what}. Got {len(values)} lines."
         )
     return values
 

@@ -53,7 +53,9 @@ class LaGraph(Method[LaGraphSettings]):
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> LaGraphModel:
         """A newly initialised encoder, decoder and readout."""
-        return build_model(self.settings, in_dim=in_dim, generator=generator)
+        return build_model(
+            self.settings, in_dim=in_dim, edge_dim=self.edge_dim, generator=generator
+        )
 
     def check_features(self, x: Tensor | SparseMatrix) -> None:
         """Raise an `InputError` where the objective does not support these features."""
@@ -103,8 +105,9 @@ class LaGraph(Method[LaGraphSettings]):
     def prepare(self, model: nn.Module, edges: EdgeList) -> Structure:
         """The propagation matrix; one from which edges can be dropped where they are."""
         encoder = cast(LaGraphModel, model).encoder
-        if self.settings.edge_drop and self.level == "node" and isinstance(encoder, GNNEncoder):
-            return DroppableMatrix.of(edges, kind=encoder.kind)
+        built_in = isinstance(encoder, GNNEncoder) and not encoder.edge_dim
+        if self.settings.edge_drop and self.level == "node" and built_in:
+            return DroppableMatrix.of(edges, kind=cast(GNNEncoder, encoder).kind)
         return encoder.prepare(edges)
 
     # The fast path.

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from graphlatent.config import GraphSettings
 from graphlatent.data.batches import EdgeList, Structure
+from graphlatent.errors import ConfigError
 from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.nn.decoders import GNNDecoder, MLPDecoder, linear
 from graphlatent.nn.encoders import CustomEncoder, GNNEncoder, Kind, build_encoder, initialise
@@ -57,11 +58,24 @@ class LaGraphModel(nn.Module):
 
 
 def build_model(
-    settings: LaGraphSettings, *, in_dim: int, generator: torch.Generator
+    settings: LaGraphSettings, *, in_dim: int, edge_dim: int = 0, generator: torch.Generator
 ) -> LaGraphModel:
-    """A newly initialised model for features of width `in_dim` and resolved settings."""
+    """A newly initialised model for features of width `in_dim` and resolved settings.
+
+    Raises:
+        ConfigError: where edges have features, `edge_dim`, that encoder or decoder do not use.
+    """
+    if edge_dim and settings.decoder == "gnn":
+        raise ConfigError(
+            "decoder='gnn' does not use edge features. Use decoder='mlp', or read the graph without"
+            " them (edge_features=[])."
+        )
     encoder = build_encoder(
-        settings, in_dim, last_norm=bool(settings.last_norm), generator=generator
+        settings,
+        in_dim,
+        edge_dim=edge_dim,
+        last_norm=bool(settings.last_norm),
+        generator=generator,
     )
     depth, relu = settings.decoder_layers, settings.output_activation == "relu"
     decoder: MLPDecoder | GNNDecoder

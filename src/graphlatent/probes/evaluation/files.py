@@ -83,10 +83,15 @@ def read_task(
             run, or a raw feature is the label.
     """
     stored = read_embeddings(embeddings)
-    table = read_labels(labels, label=label, id_column=id_column, rows=stored.keys)
+    run = RunFolder(embeddings)
+    options = options_of_run(run)
+    # Molecules without a column of ids have the numbers of their rows.
+    numbered = None if options.smiles is None or len(stored.keys.columns) > 1 else options.id
+    table = read_labels(
+        labels, label=label, id_column=id_column, rows=stored.keys, numbered=numbered
+    )
     columns = table.joined_to(stored.keys)
     found = probe_labels(columns, where=table.where, task=task, positive=positive)
-    run = RunFolder(embeddings)
     refuse_features_of_run(run, found.names)
     features = None
     if raw is not None:
