@@ -48,9 +48,9 @@ from threadpoolctl import threadpool_limits
 
 from graphlatent import GraphLaGraph, NodeLaGraph, load_dataset
 from graphlatent.data.splits import fold_splits, random_splits
+from graphlatent.ops.nearest import nearest_rows
 from graphlatent.probes.linear import L2_GRID, linear_probe
 from graphlatent.probes.metrics import accuracy
-from graphlatent.probes.neighbours import nearest_rows
 from graphlatent.probes.svm import INNER_FOLDS, SVM_L2_GRID, svm_probe
 
 

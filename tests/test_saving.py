@@ -97,7 +97,7 @@ class TestEmbeddingFiles:
         with pytest.raises(OutputError, match="exists already"):
             embedded.save(path)
         with pytest.raises(
-            OutputError, match=r"Embeddings are written as .parquet, .npz, .csv. Got 'e.xlsx'"
+            OutputError, match=r"Embeddings are written as .parquet, .npz, .csv, .vec. Got 'e.xlsx'"
         ):
             embedded.save(tmp_path / "e.xlsx")
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
     from graphlatent.methods.registry import load_estimator
     from graphlatent.probes.evaluation.probe import probe
+    from graphlatent.saved import read_embeddings
 
 __all__ = [
     "Embeddings",
@@ -43,6 +44,7 @@ __all__ = [
     "load_dataset",
     "load_estimator",
     "probe",
+    "read_embeddings",
     "read_graphs",
 ]
 
@@ -61,6 +63,7 @@ _HOMES = {
     "load_dataset": "data.datasets",
     "load_estimator": "methods.registry",
     "probe": "probes.evaluation.probe",
+    "read_embeddings": "saved",
     "read_graphs": "data.readers.read",
 }
 _MODULES = [
@@ -70,6 +73,7 @@ _MODULES = [
     "embedding",
     "errors",
     "estimator",
+    "explore",
     "io",
     "methods",
     "nn",
@@ -77,6 +81,7 @@ _MODULES = [
     "probes",
     "report",
     "representations",
+    "saved",
     "setting_types",
     "training",
     "weisfeiler_lehman",

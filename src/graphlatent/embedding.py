@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,11 +19,14 @@ from graphlatent.data.memory_limit import require_memory
 from graphlatent.display import counted, html_table
 from graphlatent.errors import InputError, OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
+from graphlatent.io.half import as_half, short_decimals
 from graphlatent.io.parquet import write_parquet
 from graphlatent.io.paths import checked_path
+from graphlatent.io.word2vec import check_names, write_word2vec
 from graphlatent.methods.base import Method
 
 SUFFIXES = (".parquet", ".npz", ".csv")
+WORD2VEC = ".vec"
 # Rows and columns that a notebook shows.
 _SHOWN = 5
 
@@ -68,24 +71,133 @@ class Embeddings:
 
         Ids of mixed types become text.
         """
+        return self._arrow(self.values)
+
+    def _arrow(self, values: np.ndarray[Any, Any]) -> pa.Table:
         columns = {}
         if self.graphs is not None:
-            columns["graph"] = pa.array(_storable(self.graphs).tolist())
-        columns[self.id_name] = pa.array(_storable(self.ids).tolist())
-        columns |= {name: pa.array(self.values[:, i]) for i, name in enumerate(self.names)}
+            columns["graph"] = pa.array(storable_ids(self.graphs).tolist())
+        columns[self.id_name] = pa.array(storable_ids(self.ids).tolist())
+        columns |= {name: pa.array(values[:, i]) for i, name in enumerate(self.names)}
         return pa.table(columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """A `pandas.DataFrame` indexed by id, or by (graph, id) for nodes of several graphs."""
-        index: pd.Index[Any] = pd.Index(self.ids, name=self.id_name, tupleize_cols=False)
-        if self.graphs is not None:
-            index = pd.MultiIndex.from_arrays([self.graphs, index], names=["graph", self.id_name])
-        return pd.DataFrame(self.values, columns=self.names, index=index)
+        return pd.DataFrame(self.values, columns=self.names, index=self._index())
 
-    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+    def _index(self) -> pd.Index[Any]:
+        index: pd.Index[Any] = pd.Index(self.ids, name=self.id_name, tupleize_cols=False)
+        if self.graphs is None:
+            return index
+        return pd.MultiIndex.from_arrays([self.graphs, index], names=["graph", self.id_name])
+
+    def most_similar(self, ids: Any, k: int = 10) -> pd.DataFrame:
+        """The most similar other rows of some ids, by the cosine of their angle.
+
+        All rows are compared. Equal similarities are in the order of the rows.
+
+        Args:
+            ids: one id or a list of them; (graph, id) for nodes of several graphs.
+            k: how many neighbours of each; all others where there are fewer.
+
+        Returns:
+            One row per id and neighbour, the most similar first: the id, rank (from 1), the
+            neighbour's id and the similarity, from -1 to 1.
+
+        Raises:
+            InputError: where an id has no embedding.
+        """
+        from graphlatent.explore.neighbours import most_similar
+
+        return most_similar(self, ids, k)
+
+    def cluster(self, k: int, *, seed: int = 0, restarts: int = 3) -> pd.Series[Any]:
+        """The cluster of every row, by k-means on the rows as they are.
+
+        Args:
+            k: number of clusters.
+            seed: of the random starts.
+            restarts: number of starts, of which the best is kept.
+
+        Returns:
+            Numbers of clusters from 0, the largest first, indexed as `to_pandas()` is.
+
+        Raises:
+            InputError: where there are fewer rows than clusters.
+        """
+        from graphlatent.explore.clusters import cluster_by_size
+
+        clusters = cluster_by_size(self.values, k, restarts=restarts, seed=seed)
+        return pd.Series(clusters, index=self._index(), name="cluster")
+
+    def outliers(
+        self,
+        *,
+        neighbours: int = 5,
+        error: Any = None,
+        by: Literal["distance", "error"] = "distance",
+    ) -> pd.DataFrame:
+        """The rows in the order of how unusual they are, the most unusual first.
+
+        Of more than 20,000 rows, the nearest are looked for in the nearest k-means cells only.
+
+        Args:
+            neighbours: to how many of its nearest rows the distance of a row is averaged.
+            error: reconstruction error of each row, as `estimator.reconstruction_error(graph)`
+                returns it.
+            by: the distance, or the error.
+
+        Returns:
+            Ids, 'distance' (mean cosine distance to the nearest rows, 0 to 2) and, where it was
+            given, 'reconstruction_error'.
+        """
+        from graphlatent.explore.outliers import outliers
+
+        return outliers(self, neighbours=neighbours, error=error, by=by)
+
+    def predict_links(self, graph: GraphData, k: int, *, seed: int = 0) -> pd.DataFrame:
+        """The `k` pairs of nodes without an edge that look most like the edges of a graph.
+
+        Both directions of an edge count as one, and pairs are of the same graph. Up to 10,000 nodes
+        all pairs are scored; of more, pairs of near nodes, of nodes near to a neighbour, and of
+        nodes that share a neighbour. `graphlatent links` measures how well edges can be predicted.
+
+        Args:
+            graph: whose nodes are embedded; from `read_graphs`.
+            k: how many pairs.
+            seed: of the pairs that the score is fitted on.
+
+        Returns:
+            Ids of both nodes, 'score' (of all pairs that look so, the estimated share that have an
+            edge), 'similarity' (cosine) and 'shared_neighbours', the best first.
+
+        Raises:
+            InputError: where a node of the graph has no embedding, or there is nothing to predict.
+        """
+        from graphlatent.explore.link_table import link_table
+
+        return link_table(self, graph, k, seed=seed)[0]
+
+    def reduced(self, dim: int) -> Embeddings:
+        """The first `dim` principal components of the rows, for smaller files and faster search.
+
+        Raises:
+            ConfigError: where `dim` is not between 1 and the width.
+        """
+        from graphlatent.explore.reduction import principal_components
+
+        return replace(self, values=principal_components(self.values, dim))
+
+    def save(self, path: str | Path, *, overwrite: bool = False, float16: bool = False) -> Path:
         """Write a `.parquet`, `.npz` (arrays 'ids' and 'embeddings') or `.csv` file, atomically.
 
-        Parquet files have a checksum, which `graphlatent probe` compares.
+        Parquet files have a checksum, which is compared when they are read. `.vec` is the text
+        format of word2vec.
+
+        Args:
+            path: of the file; its suffix is the format.
+            overwrite: whether a file that is there may be replaced.
+            float16: write three digits, in half the space.
 
         Raises:
             OutputError: where the suffix is unknown, the file exists, or it cannot be written.
@@ -96,25 +208,48 @@ class Embeddings:
             ".parquet": self._write_parquet,
             ".npz": self._write_npz,
             ".csv": self._write_csv,
+            WORD2VEC: self._write_word2vec,
         }
-        write_atomically(path, writers[path.suffix.lower()])
+        values = as_half(self.values) if float16 else self.values
+        write = writers[path.suffix.lower()]
+        write_atomically(path, lambda to: write(to, values))
         return path
 
-    def _write_parquet(self, path: Path) -> None:
-        write_parquet(self.to_arrow(), path)
+    def _write_parquet(self, path: Path, values: np.ndarray[Any, Any]) -> None:
+        try:
+            write_parquet(self._arrow(values), path)
+        except pa.ArrowNotImplementedError as error:
+            raise OutputError(
+                f"This version of pyarrow, {pa.__version__}, cannot write float16 to Parquet."
+                " Install a newer one, or save as .npz."
+            ) from error
 
-    def _write_npz(self, path: Path) -> None:
-        arrays = {"ids": _fixed_width(_storable(self.ids)), "embeddings": self.values}
+    def _write_npz(self, path: Path, values: np.ndarray[Any, Any]) -> None:
+        arrays = {"ids": _fixed_width(storable_ids(self.ids)), "embeddings": values}
         if self.graphs is not None:
-            arrays["graphs"] = _fixed_width(_storable(self.graphs))
+            arrays["graphs"] = _fixed_width(storable_ids(self.graphs))
         with path.open("wb") as file:
             np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
-    def _write_csv(self, path: Path) -> None:
-        pyarrow.csv.write_csv(self.to_arrow(), path)
+    def _write_csv(self, path: Path, values: np.ndarray[Any, Any]) -> None:
+        pyarrow.csv.write_csv(self._arrow(_for_text(values)), path)
+
+    def _write_word2vec(self, path: Path, values: np.ndarray[Any, Any]) -> None:
+        if self.graphs is not None:
+            raise OutputError(
+                "Nodes of several graphs have two ids, and word2vec's format has one name for each"
+                " row. Choose another format."
+            )
+        names = [str(each) for each in storable_ids(self.ids).tolist()]
+        check_names(names)
+        write_word2vec(names, _for_text(values), path)
 
 
-def _storable(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _for_text(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return short_decimals(values) if values.dtype == np.float16 else values
+
+
+def storable_ids(ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Ids as int64, or text as objects; others, such as tuples or mixed types, by their `repr`.
 
     Raises `OutputError` where different ids have the same `repr`.
@@ -156,8 +291,9 @@ def check_embedding_path(path: Path, *, overwrite: bool) -> None:
 
     For use before a long computation.
     """
-    if path.suffix.lower() not in SUFFIXES:
-        raise OutputError(f"Embeddings are written as {', '.join(SUFFIXES)}. Got '{path.name}'.")
+    if path.suffix.lower() not in (*SUFFIXES, WORD2VEC):
+        known = ", ".join((*SUFFIXES, WORD2VEC))
+        raise OutputError(f"Embeddings are written as {known}. Got '{path.name}'.")
     refuse_unwritable(path, overwrite=overwrite)
 
 

@@ -23,11 +23,11 @@ from graphlatent.data.graph import GraphData
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.estimator import Estimator
 from graphlatent.nn.propagation import gcn_matrix
+from graphlatent.ops.nearest import RowMatrix
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.training.encoding import fit_encoding
 
 Array: TypeAlias = np.ndarray[Any, Any]
-RowMatrix: TypeAlias = Array | sp.csr_matrix
 LEVELS: tuple[Level, ...] = ("node", "graph")
 # Number of values of sparse features converted to dense at a time.
 _BLOCK = 2**25

@@ -378,6 +378,15 @@ def test_a_rare_class_has_auc_and_ap(folder):
             " 'kind', 'age', 'a', 'b'. Name the right one with --id.",
         ),
         (
+            ["--label", "kind", "--nodes", "nodes.csv"],
+            "The 'nodes' parameter of probe has no effect without 'graph'. Set that, or leave"
+            " 'nodes' out.",
+        ),
+        (
+            ["--label", "kind", "--graph", "edges.csv", "--no-baselines"],
+            "Leave out '--graph': with --no-baselines nothing is computed from it.",
+        ),
+        (
             ["--label", "a", "--label", "b", "--kind", "svm"],
             "kind='svm' needs one class per row, and there are 2 label columns. Use linear, knn or"
             " communities.",

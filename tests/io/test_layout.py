@@ -91,7 +91,7 @@ class TestRecognition:
 
 
 class TestLinks:
-    @pytest.mark.parametrize("name", [*NAMES, "embeddings.parquet", "results.json"])
+    @pytest.mark.parametrize("name", [*NAMES, "embeddings.parquet", "results.json", "map.png"])
     @pytest.mark.parametrize("target", ["file", "folder", "nowhere"])
     def test_files_that_are_links(self, trained, tmp_path, name, target):
         (tmp_path / "file").write_text("mine")
@@ -187,7 +187,7 @@ class TestKilledAsItBegan:
         for name in ("model.safetensors", "config.toml", "features.json"):
             assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
 
-    @pytest.mark.parametrize("deleted", range(10))
+    @pytest.mark.parametrize("deleted", range(11))
     def test_while_the_old_run_was_deleted(self, trained, tmp_path, monkeypatch, deleted):
         before = content(trained)
         unlinked: list[Path] = []
@@ -202,7 +202,7 @@ class TestKilledAsItBegan:
 
         with monkeypatch.context() as patch:
             patch.setattr(Path, "unlink", unlink)
-            if deleted < 9:
+            if deleted < 10:
                 with pytest.raises(Killed):
                     clear(trained)
             else:

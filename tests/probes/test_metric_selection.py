@@ -150,6 +150,25 @@ def test_the_choice_is_the_best_on_validation(predicted):
         assert choice.val_score == pytest.approx(best, abs=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("metric", "score", "best"),
+    [("R2", theirs.r2_score, max), ("MAE", theirs.mean_absolute_error, min)],
+)
+def test_the_choice_of_ridge_is_the_best_on_validation(metric, score, best):
+    rows, labels = numbers()
+    splits = splits_of(labels)
+    result = linear_probe(rows, labels, splits=splits, metric=metric)
+    for choice, split in zip(result.choices, splits, strict=True):
+        found = []
+        for l2 in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0):
+            for scaled in _preprocessed(rows, split.train):
+                model = Ridge(alpha=len(split.train) * l2)
+                model.fit(scaled[split.train], labels[split.train])
+                found.append(score(labels[split.val], model.predict(scaled[split.val])))
+        assert choice.val_score == pytest.approx(best(found))
+        assert max(found) > min(found)
+
+
 def _preprocessed(rows, train):
     """As the probe prepares rows: as they are, of unit norm, standardised; of mean norm 1."""
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
-import graphlatent.probes.neighbours as neighbours
+import graphlatent.ops.nearest as neighbours
+from graphlatent.ops.nearest import DISTANCES, SCALINGS, nearest_rows
 from graphlatent.ops.sparse import SparseMatrix
-from graphlatent.probes.neighbours import DISTANCES, SCALINGS, float64_rows, nearest_rows
+from graphlatent.probes.neighbours import float64_rows
 
 
 def test_cosine_by_hand():

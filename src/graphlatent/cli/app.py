@@ -9,12 +9,17 @@ import typer
 from graphlatent._version import __version__
 from graphlatent.cli.bench import compact_records, compare_rows, fill, list_cells, show_table
 from graphlatent.cli.bench_run import run_rows
+from graphlatent.cli.cluster import cluster
 from graphlatent.cli.demo import demo
 from graphlatent.cli.doctor import doctor
 from graphlatent.cli.embed import embed
+from graphlatent.cli.export import export
 from graphlatent.cli.info import info, list_data, settings
 from graphlatent.cli.links import links
+from graphlatent.cli.map import draw_map
+from graphlatent.cli.neighbors import neighbors
 from graphlatent.cli.options import with_option_groups
+from graphlatent.cli.outliers import outliers
 from graphlatent.cli.plain_help import PlainCommand, PlainGroup
 from graphlatent.cli.probe import probe
 from graphlatent.cli.streams import closed_output, is_of_a_stream, report
@@ -47,7 +52,12 @@ bench.command("compare", cls=PlainCommand)(compare_rows)
 bench.command("fill", cls=PlainCommand)(fill)
 bench.command("compact", cls=PlainCommand)(compact_records)
 app.add_typer(bench, name="bench")
-for command in (demo, train, embed, probe, links, info, settings, doctor):
+_COMMANDS: tuple[Any, ...] = (
+    *(demo, train, embed, probe, links, info, settings, doctor),
+    *(neighbors, cluster, outliers, export),
+)
+app.command("map", cls=PlainCommand)(with_option_groups(draw_map))
+for command in _COMMANDS:
     app.command(cls=PlainCommand)(with_option_groups(command))
 
 

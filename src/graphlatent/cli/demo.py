@@ -25,6 +25,7 @@ def demo(
             "--seed", help="Seed of the synthetic graphs and of training.", min=0, max=2**31 - 1
         ),
     ] = 0,
+    no_map: Annotated[bool, typer.Option("--no-map", help="Draw no maps.")] = False,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -40,10 +41,11 @@ def demo(
         from graphlatent.report.demo import run_demo
 
         began = time.monotonic()
-        found = run_demo(out, seed=seed, progress=not quiet and not as_json, note=output.note)
+        progress = not quiet and not as_json
+        found = run_demo(out, seed=seed, progress=progress, maps=not no_map, note=output.note)
         result = {**found.to_dict(), "seconds": round(time.monotonic() - began, 1)}
         write_json(out / "results.json", result)
-        _report(output, found, out)
+        _report(output, found, out, maps=not no_map)
         output.say(
             f"Done in {result['seconds']:.0f} s. Next: graphlatent train YOUR_EDGES.csv --out"
             " my-run"
@@ -51,7 +53,7 @@ def demo(
         output.result(result)
 
 
-def _report(output: Output, found: DemoResult, out: Path) -> None:
+def _report(output: Output, found: DemoResult, out: Path, *, maps: bool) -> None:
     rows = [
         [
             name,
@@ -72,4 +74,6 @@ def _report(output: Output, found: DemoResult, out: Path) -> None:
     )
     node, graph = out / "node", out / "graph"
     output.say(f"Embeddings: {node / 'embeddings.parquet'}, {graph / 'embeddings.parquet'}")
-    output.say(f"Pictures: {node / 'map.png'}, {graph / 'map.png'} and loss.png beside them")
+    drawn = "map.png" if maps else "loss.png"
+    beside = " and loss.png beside them" if maps else ""
+    output.say(f"Pictures: {node / drawn}, {graph / drawn}{beside}")

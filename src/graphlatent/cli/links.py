@@ -15,8 +15,10 @@ from graphlatent.cli.models import (
     options_in_file,
     settings_in_file,
 )
-from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
+from graphlatent.cli.options import InputOptions, SettingsOptions
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
+from graphlatent.cli.predicted_links import refuse_training_options, show_links
+from graphlatent.cli.saved_options import OtherGraph
 from graphlatent.cli.scores import print_scores
 from graphlatent.display import counted
 from graphlatent.errors import ConfigError
@@ -28,9 +30,21 @@ if TYPE_CHECKING:
 
 
 def links(
-    source: GraphInput,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT|RUN", help="Anything 'train' takes; with --predict a run folder."
+        ),
+    ],
     reading: InputOptions,
     settings: SettingsOptions,
+    other: OtherGraph = None,
+    predict: Annotated[
+        int | None,
+        typer.Option(
+            "--predict", help="List this many likely links of a trained run instead.", min=1
+        ),
+    ] = None,
     method: Annotated[
         str | None, typer.Option("--method", help=f"Name of the method ({DEFAULT_METHOD}).")
     ] = None,
@@ -48,15 +62,29 @@ def links(
         ),
     ] = 3,
     out: Annotated[
-        Path | None, typer.Option("--out", help="JSON file for the whole result.")
+        Path | None,
+        typer.Option(
+            "--out", help="JSON file for the whole result; with --predict a .csv or .parquet."
+        ),
     ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Predict links: train without held-out edges, then tell these from pairs without an edge."""
+    """Measure how well links can be predicted, or predict the missing links of a run.
+
+    To measure, train without held-out edges, then tell these from pairs without an edge.
+    """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        if predict is not None:
+            refuse_training_options(settings, method)
+            show_links(
+                output, Path(source), other, reading, count=predict, out=out, overwrite=overwrite
+            )
+            return
+        if other is not None:
+            raise ConfigError("A second input goes with --predict only. Give one graph.")
         from graphlatent.config import to_mapping
         from graphlatent.data.describe import describe_graph
         from graphlatent.probes.evaluation.links import LinkPlan, evaluate_links

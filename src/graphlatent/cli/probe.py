@@ -9,6 +9,7 @@ import typer
 
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
 from graphlatent.cli.scores import print_scores
+from graphlatent.errors import ConfigError
 from graphlatent.io.atomic import refuse_unwritable, write_json
 
 # Those of probes/evaluation/plan.py, which imports torch.
@@ -38,7 +39,9 @@ def probe(
     ] = None,
     id_column: Annotated[
         str | None,
-        typer.Option("--id", help="Column of ids in --labels and --raw (as in the embeddings)."),
+        typer.Option(
+            "--id", help="Column of ids in --labels, --raw and --nodes (as in the embeddings)."
+        ),
     ] = None,
     kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "linear",
     metric: Annotated[
@@ -117,6 +120,13 @@ def probe(
     target_column: Annotated[
         str | None, typer.Option("--target", help="Edge table: column of the end ('target').")
     ] = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--max-memory",
+            help="Refuse a graph that takes more memory, such as 4GB (half of what is available).",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="JSON file for the whole result.")
     ] = None,
@@ -130,7 +140,6 @@ def probe(
     Its settings are chosen without the test labels.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
-        from graphlatent.data.readers.options import TableOptions
         from graphlatent.probes.evaluation.baselines import GraphChoice
         from graphlatent.probes.evaluation.files import read_task
         from graphlatent.probes.evaluation.plan import evaluation_plan
@@ -141,16 +150,25 @@ def probe(
         )
         if out is not None:
             refuse_unwritable(out, overwrite=overwrite)
-        options = TableOptions(
-            source=source_column or "source", target=target_column or "target", id=id_column or "id"
+        columns = {"source": source_column, "target": target_column}
+        choice = GraphChoice(
+            graph,
+            nodes,
+            {name: column for name, column in columns.items() if column is not None},
+            id_column,
+            max_memory,
         )
+        if no_baselines and graph is not None:
+            raise ConfigError(
+                "Leave out '--graph': with --no-baselines nothing is computed from it."
+            )
         probe_task = read_task(
             embeddings,
             labels,
             label=label or (),
             id_column=id_column,
             raw=raw,
-            graph=GraphChoice(graph, nodes, options),
+            graph=choice,
             baselines=not no_baselines,
             task=task,
             positive=positive,

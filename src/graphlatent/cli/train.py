@@ -56,6 +56,7 @@ def train(
     save_every: Annotated[
         float, typer.Option("--save-every", help="Seconds between checkpoints.", min=0)
     ] = 30.0,
+    no_map: Annotated[bool, typer.Option("--no-map", help="Draw no map.png.")] = False,
     overwrite: Overwrite = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
@@ -71,6 +72,8 @@ def train(
         from graphlatent.data.readers.options import options_of_run
         from graphlatent.io.input_place import input_place
         from graphlatent.io.runfolder import RunFolder
+        from graphlatent.report.maps import map_of_run, write_map
+        from graphlatent.saved import input_paths
         from graphlatent.training.encoding import uses_coordinates
 
         run = RunFolder(out, replace=overwrite)
@@ -88,6 +91,7 @@ def train(
         with output.timed("input read"):
             graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved, run=run))
+        about |= input_paths(source, reading.nodes)
         fitted = estimator._resolved(graph)
         output.note(_summary(about, fitted))
         _tell_conditions(output, resolved, fitted)
@@ -97,10 +101,15 @@ def train(
         _fit(estimator, graph, run, save_every=save_every)
         seconds = time.monotonic() - began
         with output.timed("embeddings computed and written"):
-            estimator.embed(graph).save(run.embeddings_path, overwrite=True)
+            embeddings = estimator.embed(graph)
+            embeddings.save(run.embeddings_path, overwrite=True)
         output.detail(f"CPU threads in training: {estimator.num_threads_}")
         about |= input_place(source, reading.nodes)
         result = _result(estimator, about=about, seconds=seconds, run=run)
+        if not no_map:
+            name = options.labels[0] if options.labels else "label"
+            write_map(map_of_run(embeddings, graph.y, label_name=name), run.map_path)
+            result["map"] = str(run.map_path)
         write_json(run.results_path, result)
         _report(output, result)
 
@@ -281,6 +290,10 @@ def _report(output: Output, result: dict[str, Any]) -> None:
     output.say(
         f"{counted(rows, 'embedding')} of width {result['embedding_dim']} in {result['embeddings']}"
     )
+    if "map" in result:
+        output.say(
+            f"Map: {result['map']}. Other colours: graphlatent map {result['run']} --color COLUMN"
+        )
     if result["coordinates"]:
         output.say(
             "They contain coordinates computed from the edges, which nodes of other graphs do not"

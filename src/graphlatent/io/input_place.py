@@ -24,7 +24,12 @@ class InputPlace:
 
 
 def input_place(source: str, nodes: Path | None) -> dict[str, Any]:
-    """The place in plain values; paths are absolute, so that they hold in any folder."""
+    """The place in plain values; paths are absolute, so that they hold in any folder.
+
+    None for standard input, which cannot be read again.
+    """
+    if source == "-":
+        return {"source": None, "node_table": None}
     return {
         "source": str(Path(source).absolute()) if exists(source) else source,
         "node_table": None if nodes is None else str(nodes.absolute()),

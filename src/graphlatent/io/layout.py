@@ -17,7 +17,7 @@ from graphlatent.io.tensors import is_ours
 
 COORDINATES = "coordinates.safetensors"
 STATE = "state/last.safetensors"
-EMBEDDINGS, RESULTS = "embeddings.parquet", "results.json"
+EMBEDDINGS, RESULTS, MAP = "embeddings.parquet", "results.json", "map.png"
 CHECKED = ("config.toml", "features.json", "model.safetensors")
 # Deleted in this order: the manifest first, since it says that a run is complete, and config.toml,
 # which says that there is one, before the state. versions.json is replaced and never deleted: it
@@ -25,6 +25,7 @@ CHECKED = ("config.toml", "features.json", "model.safetensors")
 _DELETED = (
     "manifest.json",
     RESULTS,
+    MAP,
     EMBEDDINGS,
     "history.csv",
     "model.safetensors",

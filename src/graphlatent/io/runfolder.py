@@ -36,6 +36,7 @@ from graphlatent.io.layout import (
     CHECKED,
     COORDINATES,
     EMBEDDINGS,
+    MAP,
     RESULTS,
     STATE,
     clear,
@@ -97,6 +98,11 @@ class RunFolder:
     def embeddings_path(self) -> Path:
         """The path of the embeddings that the command line writes."""
         return self.path / EMBEDDINGS
+
+    @property
+    def map_path(self) -> Path:
+        """The path of the map that the command line draws after training."""
+        return self.path / MAP
 
     @property
     def results_path(self) -> Path:

@@ -15,8 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.manifold import spectral_embedding
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
@@ -24,10 +22,11 @@ from sklearn.preprocessing import StandardScaler, normalize
 from torch import Tensor
 
 from graphlatent.errors import GraphLatentWarning, InputError, bad_argument
+from graphlatent.explore.clusters import kmeans
+from graphlatent.ops.nearest import RowMatrix, nearest_others
 from graphlatent.probes.design import PREPROCESSING, Preprocessing
-from graphlatent.probes.neighbours import float64_rows, nearest_rows
+from graphlatent.probes.neighbours import float64_rows
 from graphlatent.probes.results import ScoresBySeed
-from graphlatent.representations import RowMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Method: TypeAlias = Literal["kmeans", "spectral"]
@@ -107,7 +106,7 @@ def cluster_probe(
     points = scaled_rows(rows, preprocessing)
     if method == "spectral":
         points = _spectral_rows(points, size, neighbours=neighbours)
-    found = [_kmeans(points, size, restarts=restarts, seed=int(seed)) for seed in seeds]
+    found = [kmeans(points, size, restarts=restarts, seed=int(seed)) for seed in seeds]
     scores = {
         name: tuple(float(score(classes, clusters)) for clusters in found)
         for name, score in SCORES.items()
@@ -159,7 +158,7 @@ def cluster_rows(
     points = scaled_rows(rows, preprocessing)
     if method == "spectral":
         points = _spectral_rows(points, num_clusters, neighbours=neighbours)
-    return _kmeans(points, num_clusters, restarts=restarts, seed=seed)
+    return kmeans(points, num_clusters, restarts=restarts, seed=seed)
 
 
 def scaled_rows(rows: RowMatrix, preprocessing: Preprocessing) -> RowMatrix:
@@ -190,22 +189,6 @@ SCORES: Mapping[str, Callable[[Array, Array], float]] = {
     "ari": adjusted_rand_score,
     "acc": clustering_accuracy,
 }
-
-
-def _kmeans(rows: RowMatrix, num_clusters: int, *, restarts: int, seed: int) -> Array:
-    with warnings.catch_warnings():
-        # Fewer distinct rows than clusters: reported below, once
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = KMeans(num_clusters, init="k-means++", n_init=restarts, random_state=seed)
-        found: Array = model.fit_predict(rows).astype(np.int64)
-    if len(np.unique(found)) < num_clusters:
-        warnings.warn(
-            f"Only {len(np.unique(found))} of {num_clusters} clusters were found: many rows are the"
-            " same. Look at the representation.",
-            GraphLatentWarning,
-            stacklevel=3,
-        )
-    return found
 
 
 def _spectral_rows(rows: RowMatrix, num_clusters: int, *, neighbours: int) -> Array:
@@ -240,11 +223,8 @@ def _neighbour_graph(rows: RowMatrix, neighbours: int, num_clusters: int) -> sp.
     num_rows = rows.shape[0]
     count = min(neighbours, num_rows - 1)
     every = np.arange(num_rows)
-    near = nearest_rows(rows, queries=every, among=every, count=count + 1)
-    other = near != every[:, None]
-    # A row with many copies may be missing among its own nearest: drop the farthest instead
-    other[:, -1] &= ~other.all(1)
-    source, target = np.repeat(every, count), near[other]
+    near = nearest_others(rows, queries=every, count=count)
+    source, target = np.repeat(every, count), near.ravel()
     half = sp.csr_matrix((np.full(len(target), 0.5), (source, target)), shape=(num_rows, num_rows))
     graph: sp.csr_matrix = sp.csr_matrix(half + half.T)
     num_parts = connected_components(graph, directed=False)[0]

@@ -15,11 +15,11 @@ import numpy as np
 from torch import Tensor
 
 from graphlatent.errors import InputError, bad_argument
+from graphlatent.ops.nearest import RowMatrix
 from graphlatent.probes.clustering import cluster_rows, scaled_rows
 from graphlatent.probes.design import PREPROCESSING, Preprocessing
 from graphlatent.probes.neighbours import float64_rows
 from graphlatent.probes.results import ScoresBySeed
-from graphlatent.representations import RowMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

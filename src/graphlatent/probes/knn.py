@@ -17,18 +17,11 @@ from torch import Tensor
 from graphlatent.data.splits import Split
 from graphlatent.display import counted
 from graphlatent.errors import InputError, bad_argument
+from graphlatent.ops.nearest import DISTANCES, SCALINGS, Distance, RowMatrix, Scaling, nearest_rows
 from graphlatent.probes.metrics import METRICS, OF_CLASSES, ClassScores
-from graphlatent.probes.neighbours import (
-    DISTANCES,
-    SCALINGS,
-    Distance,
-    Scaling,
-    float64_rows,
-    nearest_rows,
-)
+from graphlatent.probes.neighbours import float64_rows
 from graphlatent.probes.protocol import Protocol, SplitPrediction, VisibleSplit
 from graphlatent.probes.results import Choice, ProbeResult
-from graphlatent.representations import RowMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import InputError, bad_argument
+from graphlatent.ops.nearest import RowMatrix
 from graphlatent.probes.design import Design
 from graphlatent.probes.edge_splits import (
     LinkPairs,
@@ -30,7 +31,6 @@ from graphlatent.probes.neighbours import float64_rows
 from graphlatent.probes.results import Choice
 from graphlatent.probes.solver.losses import Sigmoid
 from graphlatent.probes.solver.newton import minimize
-from graphlatent.representations import RowMatrix
 
 __all__ = ["LinkPairs", "LinkResult", "LinkSplit", "hold_out_edges", "link_probe"]
 

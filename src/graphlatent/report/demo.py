@@ -30,7 +30,8 @@ from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.ops.threads import threads_for
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.results import ProbeResult
-from graphlatent.report.plots import plot_history, plot_map
+from graphlatent.report.maps import plot_map
+from graphlatent.report.plots import plot_history
 from graphlatent.representations import REPRESENTATIONS
 from graphlatent.training.progress import training_bar
 
@@ -64,7 +65,12 @@ class DemoResult:
 
 
 def run_demo(
-    out: Path, *, seed: int = 0, progress: bool = False, note: Callable[[str], object]
+    out: Path,
+    *,
+    seed: int = 0,
+    progress: bool = False,
+    maps: bool = True,
+    note: Callable[[str], object],
 ) -> DemoResult:
     """Train, probe and draw, at node level in `out`/node and at graph level in `out`/graph.
 
@@ -72,14 +78,17 @@ def run_demo(
         out: the folder.
         seed: of the synthetic graphs and of training.
         progress: show a progress bar.
+        maps: whether to draw maps.
         note: is called with a sentence on each of the synthetic data sets.
     """
     # Its graphs are small throughout.
     with threads_for(0):
-        return _run(out, seed=seed, progress=progress, note=note)
+        return _run(out, seed=seed, progress=progress, maps=maps, note=note)
 
 
-def _run(out: Path, *, seed: int, progress: bool, note: Callable[[str], object]) -> DemoResult:
+def _run(
+    out: Path, *, seed: int, progress: bool, maps: bool, note: Callable[[str], object]
+) -> DemoResult:
     made = latent_graph(seed=seed)
     note(
         f"nodes: a graph of {made.graph.num_nodes:,} nodes in {len(np.unique(made.labels))}"
@@ -89,7 +98,7 @@ def _run(out: Path, *, seed: int, progress: bool, note: Callable[[str], object])
     splits = random_splits(made.graph.num_nodes, num_splits=10, seed=seed, stratify=made.labels)
     node_results = _results(nodes, made.graph, made.labels, splits, out / "node")
     title = "Nodes of the synthetic graph, by community"
-    _draw(nodes, made.graph, made.labels, out / "node", title)
+    _draw(nodes, made.graph, made.labels, out / "node", title, maps=maps)
 
     several = latent_graph_set(seed=seed)
     note(
@@ -108,7 +117,8 @@ def _run(out: Path, *, seed: int, progress: bool, note: Callable[[str], object])
     splits = fold_splits(several.labels, val_ratio=0.25, seed=seed)
     graph_results = _results(graphs, several.graph, several.labels, splits, out / "graph")
     names = np.array(list(FAMILIES))[several.labels]
-    _draw(graphs, several.graph, names, out / "graph", "Synthetic graphs, by topology")
+    title = "Synthetic graphs, by topology"
+    _draw(graphs, several.graph, names, out / "graph", title, maps=maps)
     # Theorem 1, which says how close the prediction is to the latent features, is about the
     # paper's objective.
     denoising = NodeLaGraph(
@@ -163,9 +173,13 @@ def _distances(estimator: NodeLaGraph, made: LatentGraph) -> tuple[float, float]
     )
 
 
-def _draw(estimator: Estimator, graph: GraphData, labels: Any, out: Path, title: str) -> None:
+def _draw(
+    estimator: Estimator, graph: GraphData, labels: Any, out: Path, title: str, *, maps: bool
+) -> None:
     plot_history(estimator.history_.columns(), out / "loss.png")
-    plot_map(estimator.transform(graph), out / "map.png", labels=labels, title=title)
+    if maps:
+        rows = estimator.transform(graph)
+        plot_map(rows, out / "map.png", labels=labels, title=title, method="tsne")
 
 
 def _plain(result: ProbeResult) -> dict[str, Any]:

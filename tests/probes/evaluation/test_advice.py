@@ -40,10 +40,12 @@ def test_embeddings_that_know_nothing():
     told = advice(
         compared(embeddings=CLOSE, raw_features=shifted(0.1), majority_class=shifted(0.0))
     )
-    assert told == (
+    words = (
         "It is not shown that the embeddings know anything of this label: accuracy 80.5 % of the"
-        " embeddings against 80.5 % (difference +0.0, 95 % interval +0.0 to +0.0)."
+        " embeddings against 80.5 % (difference +0.0, 95 % interval +0.0 to +0.0)"
     )
+    assert told == f"{words}; raw features reach 90.5 %."
+    assert advice(compared(embeddings=CLOSE, majority_class=shifted(0.0))) == f"{words}."
 
 
 def test_appended_features_would_help():
@@ -135,3 +137,15 @@ def test_of_an_error_the_lower_is_the_better():
     )
     assert told.startswith("Raw features appended would help: MAE 0.605 instead of 0.805 (diffe")
     assert "difference -0.200, 95 % interval -0.218 to -0.182" in told
+
+
+def test_of_baselines_that_cannot_be_told_apart_the_nearest_is_named():
+    told = advice(
+        compared(
+            embeddings=CLOSE,
+            raw_features=shifted(-0.04, noise=0.05),
+            untrained_encoder=shifted(0.01, noise=0.05),
+            majority_class=shifted(-0.5),
+        )
+    )
+    assert told.startswith("The untrained encoder cannot be told apart from the embeddings on th")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import numpy as np
@@ -13,6 +14,7 @@ import commands
 from graphlatent import load_estimator, read_graphs
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import InputError
+from graphlatent.io.input_place import InputPlace, input_place, place_in_results
 from graphlatent.probes.evaluation.baselines import GraphChoice, appended
 from graphlatent.probes.evaluation.files import read_task
 from graphlatent.representations import REPRESENTATIONS, propagated_features
@@ -83,6 +85,35 @@ def test_rows_follow_the_embeddings_whatever_their_order(tables):
     )
     assert "untrained encoder" not in task.representations
     assert task.notes[-1].startswith("no untrained encoder: the settings that these embeddings")
+
+
+def test_columns_of_the_graph_that_are_called_otherwise(tables):
+    edges = pd.read_csv(tables / "edges.csv").rename(columns={"source": "a", "target": "b"})
+    edges.to_csv(tables / "e.csv", index=False)
+    nodes = pd.read_csv(tables / "nodes.csv")
+    nodes.rename(columns={"id": "name"}).to_csv(tables / "n.csv", index=False)
+    labels = pd.read_csv(tables / "labels.csv").rename(columns={"id": "name"})
+    labels.to_csv(tables / "l.csv", index=False)
+    Embeddings(np.ones((40, 2), np.float32), nodes["id"].to_numpy()).save(tables / "theirs.csv")
+    options = ["--graph", tables / "e.csv", "--nodes", tables / "n.csv", "--id", "name"]
+    told = commands.told(
+        *("probe", tables / "theirs.csv", "--labels", tables / "l.csv", "--label", "y"),
+        *(*options, "--source", "a", "--target", "b", "--splits", 2),
+    )
+    assert "propagated features" in told["results"]
+    assert told["notes"][0] == "raw features: 2 column(s): size, load"
+    assert told["notes"][1].startswith("no untrained encoder")
+
+
+def test_standard_input_is_not_read_again(tmp_path):
+    assert input_place("-", None) == {"source": None, "node_table": None}
+    (tmp_path / "results.json").write_text(json.dumps({"input": input_place("-", None)}))
+    assert place_in_results(tmp_path / "results.json") is None
+    (tmp_path / "results.json").write_text(json.dumps({"input": input_place("Cora", None)}))
+    assert place_in_results(tmp_path / "results.json") == InputPlace("Cora", None)
+    for damaged in ("{", "[]", '{"input": 3}', '{"input": {"source": "a", "node_table": 3}}'):
+        (tmp_path / "results.json").write_text(damaged)
+        assert place_in_results(tmp_path / "results.json") is None
 
 
 def test_vectors_without_ids_are_in_the_order_of_the_graph(tables):

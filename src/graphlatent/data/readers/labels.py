@@ -132,6 +132,7 @@ def read_labels(
     id_column: str | None,
     rows: RowKeys,
     numbered: str | None = None,
+    option: str = "label",
 ) -> KeyedColumns:
     """The label columns of a table or array file.
 
@@ -143,6 +144,7 @@ def read_labels(
         rows: the embeddings that labels are needed for.
         numbered: the column of ids of a table whose rows have their numbers as ids where there is
             no such column, as molecules have; None for other tables.
+        option: that named the label columns, for messages.
 
     Raises:
         InputError: where the file, a column or an id is missing, or an id occurs twice.
@@ -152,7 +154,7 @@ def read_labels(
     keys = _key_columns(rows, id_column or numbered)
     table = load_table(path, role="labels", text_columns=keys)
     names = label or [_label_name(table, keys)]
-    columns = {name: to_array(table, name, option="label") for name in names}
+    columns = {name: to_array(table, name, option=option) for name in names}
     if numbered is not None and id_column is None and numbered not in table.columns:
         numbers = row_numbers(table.num_rows, where=table.name)
         return KeyedColumns(columns, RowKeys((numbers,), (), table.name))

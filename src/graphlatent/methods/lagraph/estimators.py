@@ -33,6 +33,19 @@ class _ReconstructMixin(Estimator):
             latent = cast(LaGraph, self.method_).reconstruct(self.model_, batch)
         return latent.cpu().numpy().astype(np.float32, copy=False)
 
+    def reconstruction_error(self, X: Any) -> Array:
+        """How badly the decoder reconstructs the features of every node, float32 [N].
+
+        It is the error of the objective: 1 - cosine for 'cosine' (NaN where all features are 0),
+        the cross-entropy for 'ce-...', and the squared distance otherwise.
+
+        Args:
+            X: one graph or several, as for `transform`.
+        """
+        batch, method = self._read_batch(X), cast(LaGraph, self.method_)
+        errors = method.row_errors(self.model_, batch)
+        return errors.cpu().numpy().astype(np.float32, copy=False)
+
 
 @register
 @dataclass(kw_only=True, repr=False, eq=False)

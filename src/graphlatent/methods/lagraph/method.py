@@ -27,6 +27,7 @@ from graphlatent.methods.lagraph.objective import check_features, mean_sq_norm, 
 from graphlatent.methods.lagraph.padded import PaddedBatch, PaddedBatches
 from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, Precomputed, precompute, x_sq_norm
 from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO
+from graphlatent.methods.lagraph.row_errors import row_errors
 from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.methods.lagraph.views import draw_dropped
 from graphlatent.nn.edge_dropout import DroppableMatrix
@@ -65,6 +66,11 @@ class LaGraph(Method[LaGraphSettings]):
         """The predicted latent features D(E(A, X)), [N, F]."""
         lagraph = cast(LaGraphModel, model)
         return lagraph.decode(self.encode(lagraph, batch)[-1], batch.structure)
+
+    def row_errors(self, model: nn.Module, batch: Batch) -> Tensor:
+        """How badly the features of every node are reconstructed, [N]."""
+        hidden = self.encode(model, batch)[-1]
+        return row_errors(cast(LaGraphModel, model), batch, hidden, self.settings)
 
     def measure(self, model: nn.Module, batch: Batch) -> None:
         """Run the encoder and, where it has batch norm, the decoder."""

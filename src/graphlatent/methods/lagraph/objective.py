@@ -150,7 +150,7 @@ def _reconstruction(
 ) -> Term:
     cross_entropy = settings.objective.startswith("ce-")
     # One error per row, [N].
-    error = _cross_entropy(output, batch.x) if cross_entropy else _squared_error(output, batch.x)
+    error = row_cross_entropy(output, batch.x) if cross_entropy else _squared_error(output, batch.x)
     weight = row_weights(batch, mean=settings.loss_reduction == "mean", cache=cache)
     columns = 1 if cross_entropy else output.shape[1]
     count = _num_reconstructed(batch, settings, cache, columns=columns)
@@ -336,7 +336,7 @@ def _squared_error(output: Tensor, x: Tensor | SparseMatrix) -> Tensor:
     return (output - x).square().sum(1)
 
 
-def _cross_entropy(output: Tensor, x: Tensor | SparseMatrix) -> Tensor:
+def row_cross_entropy(output: Tensor, x: Tensor | SparseMatrix) -> Tensor:
     """- sum_f x_vf log softmax(output_v)_f of each row, [N]."""
     log_p = torch.log_softmax(output, dim=1)
     if isinstance(x, SparseMatrix):

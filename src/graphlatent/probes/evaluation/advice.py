@@ -24,6 +24,7 @@ from graphlatent.probes.results import Summary
 
 # The simplest first.
 _ALTERNATIVES = (RAW_FEATURES, PROPAGATED_FEATURES, UNTRAINED)
+_PLURAL = (RAW_FEATURES, PROPAGATED_FEATURES, APPENDED)
 # Embeddings that are better by less than this, in shares of the score, are called as good.
 _MARGIN = 0.01
 
@@ -53,17 +54,26 @@ def advice(comparison: ProbeComparison, *, metric: str | None = None) -> str | N
         )
     words = _Words(metric, summaries, gains)
     constant = next((name for name in CONSTANTS if name in gains), None)
+    better = {name: gain for name, gain in gains.items() if gain.high < 0 and name != constant}
+    best = min(better, key=lambda name: better[name].mean, default=None)
     if constant is not None and gains[constant].low <= 0:
+        more = "" if best is None else f"; {words.reached(best)}"
         return (
             "It is not shown that the embeddings know anything of this label:"
-            f" {words.against(constant)}."
+            f" {words.against(constant)}{more}."
         )
-    better = {name: gain for name, gain in gains.items() if gain.high < 0}
-    if better:
-        return _of_better(min(better, key=lambda name: better[name].mean), words)
+    if best is not None:
+        return _of_better(best, words)
     alike = [name for name in _ALTERNATIVES if name in gains and gains[name].low <= 0]
+    as_good = [name for name in alike if gains[name].high < _MARGIN * words.scale]
+    if as_good:
+        return _of_as_good(as_good[0], words)
     if alike:
-        return _of_alike(alike[0], words)
+        nearest = min(alike, key=lambda name: gains[name].mean)
+        return (
+            f"{_capital(words.called(nearest))} cannot be told apart from the embeddings on these"
+            f" splits: {words.against(nearest)}."
+        )
     rest = [name for name in _ALTERNATIVES if name in gains]
     if not rest:
         return (
@@ -82,15 +92,10 @@ def _of_better(name: str, words: _Words) -> str:
     return f"{_capital(words.called(name))} {words.are(name)} better here: {words.in_favour(name)}."
 
 
-def _of_alike(name: str, words: _Words) -> str:
+def _of_as_good(name: str, words: _Words) -> str:
+    gained = ", so training has gained nothing that shows" if name == UNTRAINED else ""
     subject = _capital(words.called(name))
-    if words.gains[name].high < _MARGIN * words.scale:
-        gained = ", so training has gained nothing that shows" if name == UNTRAINED else ""
-        return f"{subject} {words.are(name)} as good here{gained}: {words.against(name)}."
-    return (
-        f"{subject} cannot be told apart from the embeddings on these splits:"
-        f" {words.against(name)}."
-    )
+    return f"{subject} {words.are(name)} as good here{gained}: {words.against(name)}."
 
 
 @dataclass(frozen=True)
@@ -129,11 +134,16 @@ class _Words:
 
     def called(self, name: str | None) -> str:
         """A baseline with its article."""
-        return str(name) if name in (RAW_FEATURES, PROPAGATED_FEATURES) else f"the {name}"
+        return str(name) if name in _PLURAL else f"the {name}"
 
     def are(self, name: str) -> str:
         """The verb that goes with a baseline."""
-        return "are" if name in (RAW_FEATURES, PROPAGATED_FEATURES) else "is"
+        return "are" if name in _PLURAL else "is"
+
+    def reached(self, name: str) -> str:
+        """The score of another one alone."""
+        verb = "reach" if name in _PLURAL else "reaches"
+        return f"{self.called(name)} {verb} {self._score(name)}"
 
     def against(self, name: str | None) -> str:
         """The embeddings' score beside another one, and their difference."""

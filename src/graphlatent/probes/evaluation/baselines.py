@@ -8,7 +8,7 @@ cannot be had is left out with a note. Legend: M embedded rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -22,10 +22,10 @@ from graphlatent.data.readers.labels import RowKeys, match_rows
 from graphlatent.data.readers.options import TableOptions, options_of_run
 from graphlatent.data.readers.read import read_graphs
 from graphlatent.embedding import Embeddings, graph_embeddings, node_embeddings
-from graphlatent.errors import GraphLatentError, GraphLatentWarning, InputError
+from graphlatent.errors import GraphLatentError, GraphLatentWarning, InputError, no_effect
 from graphlatent.estimator import Estimator
 from graphlatent.io.differences import input_differences
-from graphlatent.io.input_place import InputPlace, place_in_results
+from graphlatent.io.input_place import place_in_results
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.methods.registry import load_estimator
@@ -118,12 +118,36 @@ class GraphChoice:
     Args:
         source: of the graph, as `graphlatent.read_graphs` takes it; None for that of the run.
         nodes: the node table that goes with it.
-        options: names of the columns, where there is no run that says them.
+        columns: names of columns by option ('source', 'target'), where they differ from those of
+            the run, or from the usual ones.
+        id_column: the column of ids in the node table, where there is no run that says it.
+        max_memory: how much memory reading may take; None for half of what is available.
+
+    Raises:
+        ConfigError: where something is said of a graph that is not named.
     """
 
     source: Any = None
     nodes: Any = None
-    options: TableOptions = field(default_factory=TableOptions)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    id_column: str | None = None
+    max_memory: int | str | None = None
+
+    def __post_init__(self) -> None:
+        if self.source is None:
+            for name in (*(["nodes"] if self.nodes is not None else []), *self.columns):
+                raise no_effect(name, owner="probe", without="'graph'")
+
+    def read(self, options: TableOptions, *, symmetrize: bool) -> GraphData:
+        """The graph, with the columns that were named in place of those of `options`."""
+        chosen: dict[str, Any] = dict(self.columns)
+        return read_graphs(
+            self.source,
+            nodes=self.nodes,
+            options=replace(options, **chosen),
+            symmetrize=symmetrize,
+            max_memory=self.max_memory,
+        )
 
 
 def graph_of_run(run: RunFolder, choice: GraphChoice) -> EmbeddedGraph | str:
@@ -144,13 +168,14 @@ def graph_of_run(run: RunFolder, choice: GraphChoice) -> EmbeddedGraph | str:
         return f"the model cannot be loaded. {error}".rstrip(".")
     options = options_of_run(run).without_labels()
     if place is None:
-        graph = _read(InputPlace(choice.source, choice.nodes), options, estimator)
+        graph = choice.read(options, symmetrize=estimator.symmetrize)
     else:
         try:
             with warnings.catch_warnings():
                 # They were shown in training.
                 warnings.simplefilter("ignore", GraphLatentWarning)
-                graph = _read(place, options, estimator)
+                again = GraphChoice(place.source, place.nodes, max_memory=choice.max_memory)
+                graph = again.read(options, symmetrize=estimator.symmetrize)
         except (GraphLatentError, OSError) as error:
             return f"the graph of the run cannot be read again from {place.source}. {error}".rstrip(
                 "."
@@ -180,8 +205,8 @@ def named_graph(choice: GraphChoice, keys: RowKeys, *, labels: Sequence[str]) ->
         keys: of the embeddings, which tell whether they are of nodes or of graphs.
         labels: columns of the node table that are no features.
     """
-    options = replace(choice.options, drop=(*choice.options.drop, *labels))
-    graph = read_graphs(choice.source, nodes=choice.nodes, options=options)
+    options = TableOptions(id=choice.id_column or "id", drop=tuple(labels))
+    graph = choice.read(options, symmetrize=True)
     several = graph.num_graphs > 1 and len(keys) == graph.num_graphs
     is_graphs = keys.names == ("graph",) or (several and len(keys.names) < 2)
     estimator = GraphLaGraph() if is_graphs else NodeLaGraph()
@@ -261,9 +286,3 @@ def _of_unit_norm(rows: Any) -> Any:
     values: Any = rows.data if isinstance(rows, sp.csr_matrix) else rows
     total = float(np.square(values, dtype=np.float64).sum()) / max(rows.shape[0], 1)
     return rows / np.sqrt(total) if total > 0 else rows
-
-
-def _read(place: InputPlace, options: TableOptions, estimator: Estimator) -> GraphData:
-    return read_graphs(
-        place.source, nodes=place.nodes, options=options, symmetrize=estimator.symmetrize
-    )

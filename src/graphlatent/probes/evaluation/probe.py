@@ -93,6 +93,8 @@ def probe(
         ConfigError: where an argument is unknown, or means nothing for the kind of probe.
         InputError: where embeddings, labels and graph do not fit together.
     """
+    if graph is not None and not baselines and not isinstance(embeddings, Estimator):
+        raise no_effect("graph", owner="probe", without="baselines")
     plan = evaluation_plan(
         kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds, metric=metric
     )

@@ -5,7 +5,7 @@ Legend: M embedded rows, D columns of the embedding, W columns of the raw featur
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,6 +24,8 @@ from graphlatent.probes.evaluation.comparison import APPENDED, EMBEDDINGS, RAW_F
 from graphlatent.probes.evaluation.labels import ProbeLabels, refuse_label_as_feature
 
 Array: TypeAlias = np.ndarray[Any, Any]
+# Columns that a note lists before "...".
+_LISTED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ def make_task(
     notes = _notes_of_rows(stored, table, labels)
     if raw is not None:
         representations[RAW_FEATURES] = raw.rows[labels.rows]
-        notes.append(f"raw features: {len(raw.names)} column(s): {', '.join(raw.names)}")
+        notes.append(_listed(raw.names))
     wanted = [name for name in COMPUTED if name not in representations]
     if isinstance(graph, str):
         notes.append(f"no {', '.join(wanted)}: {graph}.")
@@ -117,7 +119,8 @@ def _notes_of_rows(stored: StoredEmbeddings, table: KeyedColumns, labels: ProbeL
 
 
 def _notes_of_columns(graph: EmbeddedGraph, keys: RowKeys, labels: ProbeLabels) -> list[str]:
-    """A note where a feature is the label under another name and the embeddings have seen it.
+    """Notes on the features: where one is the label under another name, which the embeddings have
+    seen; which they are, where it is not known that the embeddings have seen them.
 
     Raises:
         InputError: where it is, and the embeddings were made without these features.
@@ -129,4 +132,11 @@ def _notes_of_columns(graph: EmbeddedGraph, keys: RowKeys, labels: ProbeLabels) 
         if not graph.has_settings:
             raise
         return [f"{error} These embeddings have seen it as well."]
-    return []
+    columns = None if graph.has_settings else graph.graph.columns
+    return [_listed(columns)] if columns else []
+
+
+def _listed(names: Collection[str]) -> str:
+    """A note on the columns that raw features come from, which might hold the label."""
+    shown = ", ".join([*names][:_LISTED]) + (", ..." if len(names) > _LISTED else "")
+    return f"raw features: {len(names)} column(s): {shown}"

@@ -1,0 +1,1 @@
+"""What is done with embeddings after training: neighbours, clusters, likely links, outliers."""

@@ -1,0 +1,100 @@
+"""`graphlatent map`, and the map that `train` leaves."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from commands import fails, run, told
+from graphlatent import Embeddings, read_embeddings
+from graphlatent.report.values import values_of
+
+FAST = ["--set", "epochs=2", "--set", "hidden_dim=8"]
+PLOTLY = importlib.util.find_spec("plotly") is not None
+
+
+def train(tables, *more):
+    words = ["train", tables / "edges.csv", "--nodes", tables / "nodes.csv", "--label", "kind"]
+    code, out, err = run(*words, "--out", tables / "run", *FAST, *more)
+    assert code == 0, err
+    return out
+
+
+def test_training_leaves_a_map_that_goes_with_the_run(tables):
+    assert "Map: " in train(tables)
+    assert (tables / "run" / "map.png").read_bytes().startswith(b"\x89PNG")
+    assert "Map: " not in train(tables, "--no-map", "--overwrite")
+    assert not (tables / "run" / "map.png").exists()
+
+
+def test_the_map_of_a_run(tables):
+    train(tables, "--no-map")
+    found = told("map", tables / "run", "--color", "age", "--method", "tsne")
+    names = ["map-age-tsne.png"] + ["map-age-tsne.html"] * PLOTLY
+    assert found["maps"] == [str(tables / "run" / name) for name in names]
+    assert found["points"] == 40 and found["method"] == "tsne"
+    again = ["map", tables / "run", "--color", "age", "--method", "tsne"]
+    assert "exists already" in fails(*again)
+    assert told(*again, "--overwrite")["maps"] == found["maps"]
+    out = tables / "own.svg"
+    assert told("map", tables / "run", "--out", out)["maps"] == [str(out)]
+    assert b"<svg" in out.read_bytes()
+
+
+def test_colours_are_joined_by_id(tables):
+    train(tables, "--no-map")
+    nodes = pd.read_csv(tables / "nodes.csv")
+    assert values_of(tables / "run", "age").tolist() == nodes["age"].tolist()
+    shuffled = nodes.sample(frac=1, random_state=0).rename(columns={"id": "who"})
+    shuffled.to_csv(tables / "other.csv", index=False)
+    found = values_of(tables / "run", "city", table=tables / "other.csv", id_column="who")
+    assert found.tolist() == nodes["city"].tolist()
+    shuffled.head(20).to_csv(tables / "half.csv", index=False)
+    words = ["map", tables / "run", "--color", "city", "--labels", tables / "half.csv"]
+    assert "has no row for 20 of the 40" in fails(*words, "--id", "who")
+
+
+def test_labels_of_a_graph_without_a_node_table(tmp_path):
+    nx = pytest.importorskip("networkx")
+    graph = nx.cycle_graph(12)
+    nx.set_node_attributes(graph, {node: f"c{node % 3}" for node in graph}, "group")
+    nx.set_node_attributes(graph, {node: node / 7 for node in graph}, "age")
+    nx.write_graphml(graph, tmp_path / "g.graphml")
+    words = ["train", tmp_path / "g.graphml", "--label", "group", "--out", tmp_path / "run"]
+    code, _, err = run(*words, *FAST, "--no-map")
+    assert code == 0, err
+    found = dict(
+        zip(
+            read_embeddings(tmp_path / "run").ids.tolist(),
+            values_of(tmp_path / "run", "label").tolist(),
+            strict=True,
+        )
+    )
+    assert {str(node): name for node, name in found.items()} == {
+        str(node): f"c{node % 3}" for node in range(12)
+    }
+    message = fails("map", tmp_path / "run", "--color", "age")
+    assert "was trained without a node table" in message and "--color label" in message
+
+
+def test_mistakes(tables, monkeypatch):
+    train(tables, "--no-map")
+    folder = tables / "run"
+    assert "there is no column 'size' (option 'color')" in fails("map", folder, "--color", "size")
+    assert "must be one of tsne" in fails("map", folder, "--method", "mds")
+    assert "by --color" in fails("map", folder, "--labels", tables / "nodes.csv")
+    assert "ends in .png, .pdf, .svg or .html" in fails("map", folder, "--out", tables / "a.gif")
+    message = fails("map", folder / "embeddings.parquet", "--color", "age")
+    assert "name the table by --labels" in message
+    monkeypatch.setitem(sys.modules, "umap", None)
+    assert "pip install 'graphlatent[umap]'" in fails("map", folder, "--method", "umap")
+
+
+def test_a_file_of_embeddings(tmp_path):
+    values = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    path = Embeddings(values, np.arange(20)).save(tmp_path / "mine.npz")
+    assert told("map", path)["maps"][0] == str(tmp_path / "mine-map.png")
