@@ -45,9 +45,9 @@ class Clock:
 def told(steps, *, epochs):
     """What is said of a training whose steps end at these (seconds, epochs done)."""
     clock, said = Clock(), []
-    estimate = TimeEstimate(epochs, said.append, clock=clock)
+    estimate = TimeEstimate(lambda seconds, _: said.append(seconds), clock=clock)
     for clock.now, done in steps:
-        estimate.on_step(done)
+        estimate.on_step(done, epochs)
     return said
 
 
@@ -108,7 +108,7 @@ def slow_training(estimator, monkeypatch, *, seconds=9.0):
     with training_bar(estimator, hooks=hooks) as active:
         estimator.fit((EDGES, np.eye(3)), hooks=active)
     # The hooks of the caller are still called
-    assert seen == [*range(1, estimator.epochs + 1)]
+    assert seen == [*range(1, len(estimator.history_) + 1)]
 
 
 def test_the_time_is_said_once_and_long_trainings_how_to_shorten(monkeypatch, capsys):
@@ -135,8 +135,10 @@ def test_without_progress_only_a_person_is_told_and_only_of_long_ones(monkeypatc
 def test_steps_of_mini_batches_are_parts_of_an_epoch():
     done = []
     graphs = [(EDGES, np.eye(3))] * 4
-    GraphLaGraph(epochs=2, hidden_dim=4, batch_size=2).fit(graphs, hooks=Hooks(on_step=done.append))
-    assert done == [0, 0.5, 1.0, 1.5, 2.0]
+    GraphLaGraph(epochs=2, hidden_dim=4, batch_size=2).fit(
+        graphs, hooks=Hooks(on_step=lambda *at: done.append(at))
+    )
+    assert done == [(0, 2), (0.5, 2), (1.0, 2), (1.5, 2), (2.0, 2)]
 
 
 def test_a_bar_in_a_terminal():
@@ -169,3 +171,10 @@ def test_hooks_are_passed_through_where_nothing_is_shown():
     hooks = replace(Hooks(), save_due=lambda: True)
     with training_bar(NodeLaGraph(), hooks=hooks) as active:
         assert active is hooks
+
+
+def test_epochs_of_the_preset_are_told_too(monkeypatch, capsys):
+    model = NodeLaGraph(hidden_dim=4, progress=True)
+    slow_training(model, monkeypatch, seconds=1.0)
+    assert model.epochs is None
+    assert capsys.readouterr().err == "note: training takes about 2 minutes (100 epochs)\n"

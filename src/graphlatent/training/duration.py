@@ -17,26 +17,25 @@ class TimeEstimate:
     The first step is left out where it is short: it also prepares what later steps use.
 
     Args:
-        epochs: of the whole run.
-        tell: is called with the estimated seconds from the first step to the last.
+        tell: is called with the estimated seconds from the first step to the last, and with the
+            number of epochs.
         clock: the time in seconds.
     """
 
     def __init__(
         self,
-        epochs: int,
-        tell: Callable[[float], object],
+        tell: Callable[[float, int], object],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.epochs, self.tell, self.clock = epochs, tell, clock
+        self.tell, self.clock = tell, clock
         # (time, epochs done) at the start, and where measuring begins.
         self.start: tuple[float, float] | None = None
         self.base: tuple[float, float] | None = None
         self.told = False
 
-    def on_step(self, done: float) -> None:
-        """Take note that `done` epochs are done; called before the first step and after each."""
+    def on_step(self, done: float, epochs: int) -> None:
+        """Take note of the epochs done; called before the first step and after each."""
         if self.told:
             return
         now = self.clock()
@@ -52,9 +51,9 @@ class TimeEstimate:
             return
         self.told = True
         before = self.base[0] - self.start[0]
-        seconds = before + elapsed / steps * (self.epochs - self.base[1])
+        seconds = before + elapsed / steps * (epochs - self.base[1])
         if seconds >= WORTH_SAYING:
-            self.tell(seconds)
+            self.tell(seconds, epochs)
 
 
 def in_words(seconds: float) -> str:

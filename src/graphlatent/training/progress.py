@@ -29,7 +29,7 @@ _VERY_LONG = 300.0
 class _Bar(Protocol):
     """What draws progress; nothing is drawn before `start`."""
 
-    def start(self) -> None: ...
+    def start(self, epochs: int) -> None: ...
 
     def update(self, progress: Progress) -> None: ...
 
@@ -55,18 +55,18 @@ def training_bar(
     if not settings.progress and not (_in_notebook() or hasattr(sys, "ps1")):
         yield hooks
         return
-    estimate = TimeEstimate(settings.epochs, lambda seconds: _tell_time(seconds, settings))
-    bar = _bar(settings.epochs) if settings.progress else None
+    estimate = TimeEstimate(lambda seconds, epochs: _tell_time(seconds, epochs, settings))
+    bar = _bar() if settings.progress else None
     began, started, wrapped = time.monotonic(), False, hooks
 
-    def on_step(done: float) -> None:
-        estimate.on_step(done)
-        wrapped.on_step(done)
+    def on_step(done: float, epochs: int) -> None:
+        estimate.on_step(done, epochs)
+        wrapped.on_step(done, epochs)
 
     def on_epoch(progress: Progress) -> None:
         nonlocal started
         if bar is not None and not started and time.monotonic() - began > after_seconds:
-            bar.start()
+            bar.start(progress.epochs)
             started = True
         if bar is not None and started:
             bar.update(progress)
@@ -79,12 +79,11 @@ def training_bar(
             bar.stop()
 
 
-def _tell_time(seconds: float, settings: Settings) -> None:
+def _tell_time(seconds: float, epochs: int, settings: Settings) -> None:
     if not settings.progress and seconds < _LONG:
         return
-    epochs = counted(settings.epochs, "epoch")
     most = "" if settings.patience is None else "at most "
-    text = f"training takes {most}{in_words(seconds)} ({epochs})"
+    text = f"training takes {most}{in_words(seconds)} ({counted(epochs, 'epoch')})"
     if seconds >= _VERY_LONG:
         text += f"; {_shorter(settings)} would take less"
     _console().print(f"note: {text}", style="dim")
@@ -100,10 +99,10 @@ def _shorter(settings: Settings) -> str:
     return " or ".join([*ways, "fewer epochs"])
 
 
-def _bar(epochs: int) -> _Bar | None:
+def _bar() -> _Bar | None:
     if _in_notebook():
-        return _NotebookBar(epochs)
-    return _TerminalBar(epochs) if sys.stderr.isatty() else None
+        return _NotebookBar()
+    return _TerminalBar() if sys.stderr.isatty() else None
 
 
 def _in_notebook() -> bool:
@@ -119,7 +118,7 @@ def _console() -> Console:
 
 
 class _TerminalBar:
-    def __init__(self, epochs: int) -> None:
+    def __init__(self) -> None:
         # Many terms are wrapped, so that the numbers beside them are never cut off.
         terms = TextColumn("{task.fields[terms]}", table_column=Column(no_wrap=False))
         columns = (
@@ -130,9 +129,10 @@ class _TerminalBar:
             TimeRemainingColumn(),
         )
         self.bar = RichProgress(*columns, console=Console(stderr=True), transient=False)
-        self.task = self.bar.add_task("training", total=epochs, terms="")
+        self.task = self.bar.add_task("training", terms="")
 
-    def start(self) -> None:
+    def start(self, epochs: int) -> None:
+        self.bar.update(self.task, total=epochs)
         self.bar.start()
 
     def update(self, progress: Progress) -> None:
@@ -147,16 +147,15 @@ class _TerminalBar:
 class _NotebookBar:
     """A widget where ipywidgets is installed, otherwise a line of text that is rewritten."""
 
-    def __init__(self, epochs: int) -> None:
-        self.epochs = epochs
+    def __init__(self) -> None:
         self.bar: Any = None
 
-    def start(self) -> None:
+    def start(self, epochs: int) -> None:
         with warnings.catch_warnings():
             # tqdm suggests ipywidgets, which nobody needs.
             warnings.simplefilter("ignore")
             from tqdm.auto import tqdm
-        self.bar = tqdm(total=self.epochs, desc="training", unit="epoch", file=sys.stderr)
+        self.bar = tqdm(total=epochs, desc="training", unit="epoch", file=sys.stderr)
 
     def update(self, progress: Progress) -> None:
         self.bar.set_postfix(loss=f"{progress.loss:.4g}", refresh=False)
