@@ -15,9 +15,9 @@ SOURCE = Path(graphlatent.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 # The flow of docs/architecture.md: a module may import from its own stage and from earlier ones.
 STAGES = [
-    ["_version", "errors", "not_fitted"],
+    ["_version", "errors", "not_fitted", "display"],
     ["setting_types", "encoder_size"],
-    ["config"],
+    ["config", "setting_docs"],
     ["io"],
     ["ops"],
     ["data"],

@@ -80,6 +80,7 @@ class TestConventions:
             "embedding_dim_",
             "n_features_in_",
             "reading_",
+            "num_threads_",
             "settings_",
             "peak_memory_",
         }

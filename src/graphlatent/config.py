@@ -159,7 +159,9 @@ class Settings:
             " a CPU always fp32"
         ),
     ] = "tf32"
-    progress: Annotated[bool, Doc("show a progress bar (in a terminal)")] = False
+    progress: Annotated[
+        bool, Doc("show a progress bar (in a terminal or a notebook), and the time it takes")
+    ] = False
 
     def preset_values(self) -> Mapping[str, Any]:
         """The values that replace None in the settings; none by default."""

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from graphlatent.data.batches import Batch
 from graphlatent.data.graph import GraphData
 from graphlatent.data.memory_limit import require_memory
+from graphlatent.display import counted, html_table
 from graphlatent.errors import InputError, OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
 from graphlatent.io.half import as_half, short_decimals
@@ -26,6 +27,8 @@ from graphlatent.methods.base import Method
 
 SUFFIXES = (".parquet", ".npz", ".csv")
 WORD2VEC = ".vec"
+# Rows and columns that a notebook shows.
+_SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,20 @@ class Embeddings:
     ids: np.ndarray[Any, Any]
     id_name: str = "id"
     graphs: np.ndarray[Any, Any] | None = None
+
+    def __repr__(self) -> str:
+        rows = counted(len(self.values), "node" if self.id_name == "id" else "graph")
+        return f"Embeddings({rows}, {counted(self.values.shape[1], 'column')})"
+
+    def _repr_html_(self) -> str:
+        first = [*self.names[:_SHOWN], *(["..."] if len(self.names) > _SHOWN else [])]
+        more = ["..."] * (len(first) > _SHOWN)
+        rows = [
+            [self.ids[i], *(f"{value:.4g}" for value in self.values[i, :_SHOWN]), *more]
+            for i in range(min(_SHOWN, len(self.values)))
+        ]
+        rows += [["..."] * (1 + len(first))] if len(self.values) > _SHOWN else []
+        return html_table(repr(self), rows, head=[self.id_name, *first])
 
     @property
     def names(self) -> list[str]:

@@ -36,7 +36,11 @@ from graphlatent.embedding import (
     graph_embeddings,
     node_embeddings,
 )
-from graphlatent.errors import GraphLatentWarning, RunFolderError, not_fitted
+from graphlatent.errors import (
+    GraphLatentWarning,
+    RunFolderError,
+    not_fitted,
+)
 from graphlatent.io.atomic import refuse_existing
 from graphlatent.io.config_file import RunConfig
 from graphlatent.io.history import History
@@ -45,18 +49,19 @@ from graphlatent.io.versions import versions
 from graphlatent.methods.base import Method
 from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
+from graphlatent.setting_docs import ShownInNotebook
 from graphlatent.training.encoding import fit_encoding, stored_encoding
 from graphlatent.training.finite import check_statistics, fit_head
 from graphlatent.training.loop import Hooks, Training, check_hooks, checked_epochs, seeded
 from graphlatent.training.progress import training_bar
 from graphlatent.training.resume import begin, begin_or_resume
-from graphlatent.training.setup import set_up
+from graphlatent.training.setup import set_up, suited_threads
 
 Self = TypeVar("Self", bound="Estimator")
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
-class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all estimators.
 
     Attributes:
@@ -68,6 +73,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         peak_memory_: peak of GPU memory in training, in bytes; None on a CPU.
         n_features_in_: width of the encoded features.
         reading_: the options that the fitted graphs were read with, for tables that come later.
+        num_threads_: CPU threads that the training used; not of a loaded model.
         settings_: the settings of the last `fit`, which later changes of parameters do not affect.
     """
 
@@ -83,6 +89,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
     peak_memory_: int | None
     n_features_in_: int
     reading_: TableOptions
+    num_threads_: int
     settings_: Settings
 
     def fit(
@@ -112,7 +119,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         check_hooks(hooks, owner=f"{type(self).__name__}.fit")
         graph, settings = self._read_to_fit(X)
         self.reading_ = graph.reading
-        with nullcontext() if run is None else run.writing():
+        with suited_threads(graph, settings), nullcontext() if run is None else run.writing():
             encoded, spec = self._prepare(graph, settings, run=run)
             training, everything = self._set_up(encoded, settings)
             complete = run is not None and begin_or_resume(
@@ -144,12 +151,15 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         """
         graph, settings = self._read_to_fit(X)
         checked = checked_epochs(epochs, settings.epochs, owner=f"{type(self).__name__}.snapshots")
-        graph, spec = self._prepare(graph, settings)
-        training, everything = self._set_up(graph, settings)
+        with suited_threads(graph, settings):
+            encoded, spec = self._prepare(graph, settings)
+            training, everything = self._set_up(encoded, settings)
         for epoch in checked:
-            training.run(until=epoch)
             fitted = type(self)(**self.get_params())
-            fitted._set_fitted(copy.deepcopy(training.model), training, everything, spec)
+            # Not around `yield`, which would leave the caller with another number of threads.
+            with suited_threads(graph, settings):
+                training.run(until=epoch)
+                fitted._set_fitted(copy.deepcopy(training.model), training, everything, spec)
             fitted.reading_ = graph.reading
             yield epoch, fitted
 
@@ -173,8 +183,9 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
                 embedding is not finite.
         """
         graph = self._read_later(X)
-        graph = self._encoded(graph, self.features_, self.settings_)
-        rows = self._embed(self._batch(graph)).cpu().numpy()
+        with suited_threads(graph, self.settings_, whole=True):
+            graph = self._encoded(graph, self.features_, self.settings_)
+            rows = self._embed(self._batch(graph)).cpu().numpy()
         return check_finite_rows(self._with_ids(rows, graph), model=self.model_)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
@@ -184,6 +195,8 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         refuse_existing(run.path, overwrite=overwrite)
         device = next(self.model_.parameters()).device
         about = versions(self.settings_, device=device, fingerprints={})
+        # Those of the training; a loaded model does not know them.
+        about["threads"] = getattr(self, "num_threads_", about["threads"])
         with run.writing():
             begin(run, config=self._config(self.settings_), features=self.features_, about=about)
             run.finish(self.model_.state_dict(), self.history_)
@@ -320,6 +333,7 @@ class Estimator(Settings, TransformerMixin, BaseEstimator):  # type: ignore[misc
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)
+        self.num_threads_ = torch.get_num_threads()
         self.settings_, self.history_ = training.settings, copy.deepcopy(training.history)
         self.embedding_dim_, self.peak_memory_ = self._width(), training.memory.peak
 

@@ -91,7 +91,7 @@ class TestRows:
     def test_none(self, handed, text):
         assert (
             refused("table9/MUTAG-ce-embed", "--rows", text)
-            == "The '--rows' parameter of bench run must be one or more of ('paper',), separated"
+            == "--rows must be one or more of ('paper',), separated"
             f" by commas. Got {text!r} instead."
         )
         assert handed == []
@@ -99,7 +99,7 @@ class TestRows:
     def test_of_no_named_cell(self, handed):
         assert (
             refused("table9/MUTAG-ce-embed", "--rows", "raw, paper,random")
-            == "None of the named cells has the row(s) raw, random of --rows. They have: paper."
+            == "None of the named cells has rows raw, random of --rows. They have: paper."
         )
         assert handed == []
         # One of them has it
@@ -119,7 +119,7 @@ class TestRows:
     def test_of_no_name(self):
         assert (
             refused("table1/MUTAG", "--rows", "row")
-            == f"The 'rows' parameter of bench run must be among {row_names()}. Got ('row',)"
+            == f"--rows must be among {row_names()}. Got ('row',)"
             " instead."
         )
 
@@ -129,19 +129,13 @@ class TestSeeds:
         "text", ["0-99999999999", "99999999999", "0-1000", "1001", "0-600,400-1200", "0,1-1000"]
     )
     def test_too_many(self, handed, text):
-        message = (
-            f"The '--seeds' parameter of bench run must be 1,000 seeds at most. Got {text!r}"
-            " instead."
-        )
+        message = f"--seeds must be 1,000 seeds at most. Got {text!r} instead."
         assert refused("table1/MUTAG", "--seeds", text) == message
         assert handed == []
 
     @pytest.mark.parametrize("text", ["9" * 5_000, "0-" + "9" * 5_000])
     def test_numbers_that_no_seed_is(self, text):
-        message = (
-            "The '--seeds' parameter of bench run must be how many, such as 5, or which, such as"
-            " 0-4 or 0,2,7. Got "
-        )
+        message = "--seeds must be how many, such as 5, or which, such as 0-4 or 0,2,7. Got "
         shown = f"'{text[:79]}... ({len(text) + 2:,} characters)"
         assert refused("table1/MUTAG", "--seeds", text) == f"{message}{shown} instead."
 
@@ -188,23 +182,23 @@ class TestPlaces:
         )
 
     def test_an_empty_folder_of_data_is_one(self, elsewhere):
-        code, out, _ = run(
-            "bench",
-            "run",
-            "table1/MUTAG",
-            "--rows",
-            "raw",
-            "--seeds",
-            "1",
-            "--data",
-            elsewhere,
-            "--device",
-            "cpu",
+        options = ["--rows", "raw", "--seeds", "1", "--data", elsewhere, "--device", "cpu"]
+        code, out, err = run("bench", "run", "table1/MUTAG", *options)
+        assert (code, out) == (2, "0 done, 0 skipped, 1 without data, 0 failed\n")
+        assert err == (
+            f"error: Nothing was measured. The data set MUTAG is not in {elsewhere}. Download it"
+            f" with 'GRAPHLATENT_DATA={elsewhere} graphlatent info MUTAG', or name the folder that"
+            " has it by --data.\n"
         )
-        assert (code, out) == (
-            1,
-            "0 done, 0 skipped, 1 without data, 0 failed; data not available locally: MUTAG\n",
-        )
+
+    def test_rows_that_are_measured_already_do_not_hide_missing_data(self, elsewhere):
+        write_mutag(elsewhere / "data")
+        command = ["bench", "run", "--rows", "raw", "--seeds", "1", "--device", "cpu"]
+        assert run(*command, "table1/MUTAG")[0] == 0
+        code, out, err = run(*command, "table1/MUTAG", "table1/NCI1", "table1/DD")
+        assert (code, out) == (2, "0 done, 1 skipped, 2 without data, 0 failed\n")
+        assert "Nothing was measured. The data sets DD, NCI1 are not in" in err
+        assert "Download them with 'graphlatent info DD', and so on" in err
 
     @pytest.mark.parametrize("results", ["taken", "taken/below/it"])
     def test_a_file_in_the_place_of_the_records(self, handed, results):
@@ -227,7 +221,7 @@ class TestDevice:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         assert (
             refused("table1/MUTAG", *options, "--jobs", jobs)
-            == "device='cuda' asks for a GPU, and torch finds none here. Use device='cpu' or"
+            == "--device cuda asks for a GPU, and torch finds none here. Use --device cpu or"
             " 'auto'."
         )
         assert handed == []
@@ -265,10 +259,8 @@ class TestRun:
             "cpu",
         )
         assert code == 0, err
-        assert (
-            out.splitlines()[-1]
-            == "2 done, 0 skipped, 2 without data, 0 failed; data not available locally: NCI1"
-        )
+        assert out.splitlines()[-1] == "2 done, 0 skipped, 2 without data, 0 failed"
+        assert "note: The data set NCI1 is not in" in err
         assert [(r.cell, r.row, r.seed) for r in read_ledger(elsewhere / "results")] == [
             ("table1/MUTAG", "propagated", 0),
             ("table1/MUTAG", "propagated", 1),
@@ -351,7 +343,7 @@ class TestRun:
     @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "3-1", "1,,2", "0.5"])
     def test_no_seeds(self, text):
         message = (
-            "The '--seeds' parameter of bench run must be how many, such as 5, or which, such as"
+            "--seeds must be how many, such as 5, or which, such as"
             f" 0-4 or 0,2,7. Got {text!r} instead."
         )
         assert message in fails("bench", "run", "table1/MUTAG", f"--seeds={text}")
@@ -361,9 +353,7 @@ class TestRun:
             "bench", "run"
         )
         assert "There is no recipe 'table1/MUTAK'." in fails("bench", "run", "table1/MUTAK")
-        assert "The '--table' parameter of bench run must be one of ('1'," in fails(
-            "bench", "run", "--table", "4"
-        )
-        assert "The 'rows' parameter of bench run must be among ('raw'," in fails(
+        assert "--table must be one of ('1'," in fails("bench", "run", "--table", "4")
+        assert "--rows must be among ('raw'," in fails(
             "bench", "run", "table1/MUTAG", "--rows", "row"
         )

@@ -20,7 +20,7 @@ def test_of_an_input(tables):
     assert (
         facts["nodes"] == 40
         and facts["weighted"] is True
-        and facts["features"] == "3 column(s): age, city, kind"
+        and facts["features"] == "3 columns: age, city, kind"
     )
     assert any("read as undirected" in note for note in facts["notes"]) and facts["problems"] == []
 

@@ -123,7 +123,7 @@ def test_differences_are_paired(files):
 def test_a_table_for_people_and_a_file(files):
     code, out, err = run(files / "edges.csv", *FAST, "--seeds", 1, "--out", files / "links.json")
     assert code == 0 and "AUC in %" in out and "Both are 50 by guessing." in out
-    assert "40 nodes, " in err and "each set beside as many pairs without an edge; 1 time(s)" in err
+    assert "40 nodes, " in err and "each set beside as many pairs without an edge; 1 time" in err
     saved = json.loads((files / "links.json").read_text(), parse_constant=pytest.fail)
     assert saved["input"]["nodes"] == 40 and saved["summary"]["embeddings"]["AUC"]["n"] == 1
     assert "exists already" in fails(files / "edges.csv", *FAST, "--out", files / "links.json")

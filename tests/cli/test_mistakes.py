@@ -16,21 +16,15 @@ def test_settings(tables):
         "epocs=3": "Unknown setting 'epocs' in --set. Did you mean 'epochs'?",
         "epochs": "A setting is written key=value",
         "epochs=many": (
-            "The 'epochs' parameter of NodeLaGraph must be an int in the range [0, inf). Got"
-            " 'many' instead."
+            "The setting 'epochs' must be an int in the range [0, inf). Got 'many' instead."
         ),
         "mask_ratio=0": (
-            "The 'mask_ratio' parameter of NodeLaGraph must be a float in the range (0, 1]. Got"
-            " 0.0 instead."
+            "The setting 'mask_ratio' must be a float in the range (0, 1]. Got 0.0 instead."
         ),
         "alpha=-2": (
-            "The 'alpha' parameter of NodeLaGraph must be a float in the range [0, inf). Got"
-            " -2.0 instead."
+            "The setting 'alpha' must be a float in the range [0, inf). Got -2.0 instead."
         ),
-        "epochs=-1": (
-            "The 'epochs' parameter of NodeLaGraph must be an int in the range [0, inf). Got -1"
-            " instead."
-        ),
+        "epochs=-1": ("The setting 'epochs' must be an int in the range [0, inf). Got -1 instead."),
     }
     for text, message in cases.items():
         assert message in fails("train", edges, "--out", tables / "run", "--set", text)
@@ -48,7 +42,7 @@ def test_inputs(tables):
     (tables / "empty.csv").write_text("")
     (tables / "cut.parquet").write_bytes(b"PAR1 cut off")
     (tables / "table.xlsx").write_bytes(b"PK")
-    assert "neither an existing file" in fails("train", tables / "nosuch.csv", *out)
+    assert "There is no file" in fails("train", tables / "nosuch.csv", *out)
     assert "empty.csv" in fails("train", tables / "empty.csv", *out)
     assert "cut.parquet" in fails("train", tables / "cut.parquet", *out)
     assert ".xlsx" in fails("train", tables / "table.xlsx", *out)
@@ -70,7 +64,7 @@ def test_an_existing_run_is_safe(tables):
     before = {p.name: p.read_bytes() for p in (tables / "run").iterdir() if p.is_file()}
     assert "exists already" in train(tables)[2]
     code, _, err = run("train", tables / "nosuch.csv", "--out", tables / "run", "--overwrite")
-    assert code == 2 and "neither an existing file" in err
+    assert code == 2 and "There is no file" in err
     assert before == {p.name: p.read_bytes() for p in (tables / "run").iterdir() if p.is_file()}
     assert train(tables, "--overwrite", "--set", "epochs=1")[0] == 0
     assert "epochs = 1" in (tables / "run" / "config.toml").read_text()

@@ -300,7 +300,7 @@ def test_the_file_holds_what_json_says_and_is_not_replaced_unasked(folder):
     assert (
         fails(*common)
         == f"{folder / 'r' / 'r.json'} exists already. Choose another path, or allow replacing it"
-        " (--overwrite, overwrite=True)."
+        " with --overwrite."
     )
     code, out, err = run(*common, "--overwrite", "--quiet")
     assert code == 0 and err == ""
@@ -360,7 +360,7 @@ def test_a_rare_class_has_auc_and_ap(folder):
     [
         (
             ["--label", "kind", "--kind", "tree"],
-            "The 'kind' parameter of probe must be one of linear, svm, rbf, knn, clusters,"
+            "--kind must be one of linear, svm, rbf, knn, clusters,"
             " spectral, communities. Got 'tree' instead.",
         ),
         (
@@ -369,13 +369,13 @@ def test_a_rare_class_has_auc_and_ap(folder):
         ),
         (
             ["--label", "nope"],
-            "labels (labels.csv): there is no column 'nope' (option 'label'). Columns found: 'id',"
-            " 'kind', 'age', 'a', 'b'. Name the right one with the option 'label'.",
+            "labels (labels.csv): there is no column 'nope' (--label). Columns found: 'id',"
+            " 'kind', 'age', 'a', 'b'. Name the right one with --label.",
         ),
         (
             ["--label", "kind", "--id", "name"],
-            "labels (labels.csv): there is no column 'name' (option 'id'). Columns found: 'id',"
-            " 'kind', 'age', 'a', 'b'. Name the right one with the option 'id'.",
+            "labels (labels.csv): there is no column 'name' (--id). Columns found: 'id',"
+            " 'kind', 'age', 'a', 'b'. Name the right one with --id.",
         ),
         (
             ["--label", "kind", "--nodes", "nodes.csv"],

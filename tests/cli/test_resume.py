@@ -118,9 +118,9 @@ def test_a_number_that_float32_rounds_to_the_same_is_another_input(tables):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("decoder_layers = 1" + "0" * 30, "'decoder_layers' parameter of NodeLaGraph must be"),
-        ("lr = inf", "The 'lr' parameter of NodeLaGraph must be"),
-        ("lr = 2026-01-01", "The 'lr' parameter of NodeLaGraph must be"),
+        ("decoder_layers = 1" + "0" * 30, "setting 'decoder_layers' must be"),
+        ("lr = inf", "The setting 'lr' must be"),
+        ("lr = 2026-01-01", "The setting 'lr' must be"),
     ],
 )
 def test_settings_in_the_folder_that_are_not_allowed(tables, line, told):

@@ -17,7 +17,8 @@ from graphlatent.probes.evaluation import plan
 
 SLOW_IMPORTS = ("torch", "sklearn", "scipy", "pandas", "pyarrow", "matplotlib", "numpy")
 COMMANDS = (
-    *("demo", "train", "embed", "probe", "links", "info", "settings", "data", "data list"),
+    *("demo", "train", "embed", "probe", "links", "info", "settings", "doctor"),
+    *("data", "data list"),
     *("bench", "bench list", "bench run", "bench table", "bench compare", "bench fill"),
     *("bench compact", "map", "neighbors", "cluster", "outliers", "export"),
 )

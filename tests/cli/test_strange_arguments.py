@@ -40,7 +40,7 @@ def typed(monkeypatch, capsys, tables):
         (["bench", "runn"], "No such command 'runn'. Did you mean 'run'? See 'graphlatent bench"),
         (["train"], "Missing argument 'INPUT'. See 'graphlatent train --help'."),
         (["train", "edges.csv"], "Missing option '--out'. See 'graphlatent train --help'."),
-        (["train", "edges.csv", "--epochs", "3"], "No such option: --epochs"),
+        (["train", "edges.csv", "--epoch", "3"], "No such option: --epoch"),
         (["train", "a.csv", "b.csv", "--out", "r"], "Got unexpected extra argument"),
         (["demo", "--seed", "abc"], "Invalid value for '--seed': "),
         (["demo", "--seed", "9" * 30], "Invalid value for '--seed': "),
@@ -99,10 +99,10 @@ def test_names_that_are_too_long(tables, monkeypatch, arguments):
         (b"epochs = 2\n\0", "is not valid TOML: "),
         (b"level = 3\n[settings]", "level must be 'node' or 'graph'. Got 3 instead."),
         (b"level = {a = 1}\n[settings]", "level must be 'node' or 'graph'. Got {'a': 1}"),
-        (b"epochs = [1]", "The 'epochs' parameter of NodeLaGraph must be an int"),
-        (b"epochs = 2020-01-01", "The 'epochs' parameter of NodeLaGraph must be an int"),
-        (b"lr = inf", "The 'lr' parameter of NodeLaGraph must be a float"),
-        (b"lr = true", "The 'lr' parameter of NodeLaGraph must be a float"),
+        (b"epochs = [1]", "The setting 'epochs' must be an int"),
+        (b"epochs = 2020-01-01", "The setting 'epochs' must be an int"),
+        (b"lr = inf", "The setting 'lr' must be a float"),
+        (b"lr = true", "The setting 'lr' must be a float"),
         (b"hidden_dim = 1" + b"0" * 400, "and at most 2,147,483,647. Got 1000000"),
     ],
 )
@@ -153,11 +153,13 @@ def test_names_that_are_not_utf8(tables, monkeypatch, typed):
         assert "name is not valid UTF-8" in fails(*command, f"run{NOT_UTF8}")
     # What is shown as it came in has a question mark there.
     code, _, err = typed("info", NOT_UTF8)
-    assert code == 2 and err.startswith("error: '?' is neither")
+    assert code == 2 and err.startswith("error: There is no file, folder or data set named '?'.")
     assert "is not valid UTF-8" in fails(
         "train", "edges.csv", "--source", NOT_UTF8, "--out", "other", *FAST
     )
-    assert "is neither an existing file" in fails("train", NOT_UTF8, "--out", "other")
+    assert "There is no file, folder or data set named" in fails(
+        "train", NOT_UTF8, "--out", "other"
+    )
 
 
 def test_names_of_columns_survive_in_the_settings_file(tmp_path):

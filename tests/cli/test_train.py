@@ -26,7 +26,7 @@ def test_from_csv_to_embeddings_keyed_by_the_users_ids(tables):
     assert frame.shape == (40, WIDTH + 1)
     results = json.loads((tables / "run" / "results.json").read_text())
     # The label is no feature
-    assert results["input"]["features"] == "2 column(s): age, city"
+    assert results["input"]["features"] == "2 columns: age, city"
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".npz", ".csv"])
@@ -95,7 +95,7 @@ def test_several_labels_are_no_features(tables):
     code, _, err = train(tables, "--label", "city")
     assert code == 0, err
     results = json.loads((tables / "run" / "results.json").read_text())
-    assert results["input"]["features"] == "1 column(s): age"
+    assert results["input"]["features"] == "1 column: age"
     for command in ("info", "links"):
         options = ["--label", "kind", "--label", "city", *(FAST if command == "links" else ())]
         options += ["--seeds", "1"] if command == "links" else []
@@ -109,7 +109,7 @@ def test_several_labels_are_no_features(tables):
         )
         assert code == 0, err
         facts = json.loads(out)
-        assert facts.get("input", facts)["features"] == "1 column(s): age"
+        assert facts.get("input", facts)["features"] == "1 column: age"
 
 
 @pytest.mark.parametrize("labels", [[], ["--label", "kind"]])
@@ -220,7 +220,7 @@ def test_a_runs_config_also_says_how_its_input_was_read(tables):
     code, _, err = run(*words, "--out", tables / "again")
     assert code == 0, err
     results = json.loads((tables / "again" / "results.json").read_text())
-    assert results["input"]["features"] == "2 column(s): age, city"
+    assert results["input"]["features"] == "2 columns: age, city"
     own = tables / "own.toml"
     own.write_text('method = "dgi"\n[reading]\nlabels = ["churned"]\n')
     code, _, err = run("train", edges, "--config", own, "--out", tables / "third")

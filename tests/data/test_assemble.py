@@ -243,7 +243,7 @@ def test_each_graph_keeps_its_own_edges(sizes, seed):
         (
             {"x": np.array([[1.0], [np.nan]])},
             (
-                r"features hold 1 value\(s\) that are NaN or infinite, the first \(nan\) at row 1,"
+                r"features hold 1 NaN or infinite value, the first \(nan\) at row 1,"
                 r" column 0"
             ),
         ),

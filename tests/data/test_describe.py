@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from graphlatent import read_graphs
 from graphlatent.data.describe import (
-    count_edges,
     describe_features,
     describe_graph,
     find_problems,
@@ -40,9 +39,9 @@ def test_by_hand():
 
 def test_an_undirected_edge_is_one_edge():
     edges = np.array([[0, 1, 2, 2], [1, 0, 2, 0]])
-    assert count_edges(read_graphs((edges, None), symmetrize=False)) == 4
+    assert read_graphs((edges, None), symmetrize=False).num_distinct_edges == 4
     with pytest.warns(match="Edges are read as undirected"):
-        assert count_edges(read_graphs((edges, None))) == 3
+        assert read_graphs((edges, None)).num_distinct_edges == 3
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_columns_in_words_and_problems():
     edges = pd.DataFrame({"source": EDGES[0], "target": EDGES[1], "weight": [-1.0, -1, 2, 2]})
     columns = {"c" * i: [1.5, 2.5, 3.5] for i in range(1, 10)}
     graph = read_graphs(edges, nodes=pd.DataFrame({"id": [0, 1, 2], **columns}))
-    assert describe_features(graph).startswith("9 column(s): c, cc, ")
+    assert describe_features(graph).startswith("9 columns: c, cc, ")
     assert describe_features(graph).endswith(", cccccccc, ...")
     assert find_problems(graph, features_named=False) == [
         "some edge weights are negative: encoder=gcn refuses them, encoder=gin takes them"

@@ -141,7 +141,7 @@ def test_folds_are_shuffled():
             {"num_rows": 2},
             InputError,
             (
-                "There are too few rows to split: 2 row(s) with train_ratio=0.1 and val_ratio=0.1"
+                "There are too few rows to split: 2 rows with train_ratio=0.1 and val_ratio=0.1"
                 " leave none for the test. Give more rows, or smaller ratios."
             ),
         ),
@@ -185,7 +185,7 @@ def test_bad_random_splits(arguments, kind, message):
 def test_bad_folds():
     with pytest.raises(
         InputError,
-        match=r"^There are too few rows for 10 folds: 4 row\(s\)\. Every fold needs a row to test",
+        match=r"^There are too few rows for 10 folds: 4 rows\. Every fold needs a row to test",
     ):
         fold_splits(np.zeros(4))
     with pytest.raises(

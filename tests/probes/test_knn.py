@@ -312,7 +312,7 @@ def test_tiny_cases():
             {"neighbours": [7, 5]},
             InputError,
             (
-                "Split 0 has 2 training row(s), fewer than each of neighbours=(7, 5). Add a smaller"
+                "Split 0 has 2 training rows, fewer than each of neighbours=(7, 5). Add a smaller"
                 " number, or train on more rows."
             ),
         ),

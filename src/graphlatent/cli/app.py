@@ -11,6 +11,7 @@ from graphlatent.cli.bench import compact_records, compare_rows, fill, list_cell
 from graphlatent.cli.bench_run import run_rows
 from graphlatent.cli.cluster import cluster
 from graphlatent.cli.demo import demo
+from graphlatent.cli.doctor import doctor
 from graphlatent.cli.embed import embed
 from graphlatent.cli.export import export
 from graphlatent.cli.info import info, list_data, settings
@@ -19,6 +20,7 @@ from graphlatent.cli.map import draw_map
 from graphlatent.cli.neighbors import neighbors
 from graphlatent.cli.options import with_option_groups
 from graphlatent.cli.outliers import outliers
+from graphlatent.cli.plain_help import PlainCommand, PlainGroup
 from graphlatent.cli.probe import probe
 from graphlatent.cli.streams import closed_output, is_of_a_stream, report
 from graphlatent.cli.train import train
@@ -30,27 +32,33 @@ app = typer.Typer(
     name="graphlatent",
     help="Embeddings of nodes and graphs without labels, by latent graph prediction (LaGraph).",
     no_args_is_help=True,
-    add_completion=False,
+    cls=PlainGroup,
     pretty_exceptions_enable=False,
 )
-data = typer.Typer(help="The data sets of the paper.", no_args_is_help=True)
-data.command("list")(list_data)
+data = typer.Typer(
+    help="Data sets that can be given by name.", no_args_is_help=True, cls=PlainGroup
+)
+data.command("list", cls=PlainCommand)(list_data)
 app.add_typer(data, name="data")
-bench = typer.Typer(help="The tables of the paper: printed and measured.", no_args_is_help=True)
-bench.command("list")(list_cells)
-bench.command("run")(run_rows)
-bench.command("table")(show_table)
-bench.command("compare")(compare_rows)
-bench.command("fill")(fill)
-bench.command("compact")(compact_records)
+bench = typer.Typer(
+    help="The tables of the paper: published numbers, and measuring them again.",
+    no_args_is_help=True,
+    cls=PlainGroup,
+)
+bench.command("list", cls=PlainCommand)(list_cells)
+bench.command("run", cls=PlainCommand)(run_rows)
+bench.command("table", cls=PlainCommand)(show_table)
+bench.command("compare", cls=PlainCommand)(compare_rows)
+bench.command("fill", cls=PlainCommand)(fill)
+bench.command("compact", cls=PlainCommand)(compact_records)
 app.add_typer(bench, name="bench")
 _COMMANDS: tuple[Any, ...] = (
-    *(demo, train, embed, probe, links, info, settings),
+    *(demo, train, embed, probe, links, info, settings, doctor),
     *(neighbors, cluster, outliers, export),
 )
-app.command("map")(with_option_groups(draw_map))
+app.command("map", cls=PlainCommand)(with_option_groups(draw_map))
 for command in _COMMANDS:
-    app.command()(with_option_groups(command))
+    app.command(cls=PlainCommand)(with_option_groups(command))
 
 
 def _version(asked: bool) -> None:

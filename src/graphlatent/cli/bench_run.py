@@ -107,21 +107,37 @@ def run_rows(
             on_event=on_event,
         )
         found = Counter(event.state for event in events)
-        missing = sorted({event.text for event in events if event.state == "missing"})
-        output.say(
-            "; ".join(
-                [", ".join(f"{found[state]} {words}" for state, words in STATES.items()), *missing]
-            )
-        )
+        output.say(", ".join(f"{found[state]} {words}" for state, words in STATES.items()))
         output.result(
             {
                 **{state: found[state] for state in STATES},
                 "events": [asdict(event) for event in events],
             }
         )
-    nothing_measured = found["missing"] and not found["done"] and not found["skipped"]
-    if found["failed"] or nothing_measured:
+        missing = {event.cell for event in events if event.state == "missing"}
+        names = sorted({recipe.dataset for recipe in recipes if recipe.name in missing})
+        if names and not found["failed"]:
+            how = _how_to_get(names, data)
+            if not found["done"]:
+                raise InputError(f"Nothing was measured. {how}")
+            output.note(how)
+    if found["failed"]:
         raise typer.Exit(1)
+
+
+def _how_to_get(names: Sequence[str], data: Path | None) -> str:
+    """Where data sets were looked for, and how to get them."""
+    from graphlatent.data.datasets import ROOT_VARIABLE, data_root
+
+    root = data or data_root()
+    where = "" if data is None else f"{ROOT_VARIABLE}={shlex.quote(str(data))} "
+    one = len(names) == 1
+    more = "" if one else ", and so on"
+    return (
+        f"The data {'set' if one else 'sets'} {', '.join(names)} {'is' if one else 'are'} not in"
+        f" {root}. Download {'it' if one else 'them'} with '{where}graphlatent info {names[0]}'"
+        f"{more}, or name the folder that has {'it' if one else 'them'} by --data."
+    )
 
 
 def parsed_seeds(text: str) -> list[int]:
@@ -173,8 +189,9 @@ def _rows(text: str, recipes: Sequence[Recipe]) -> list[str]:
     # Names of no row at all are refused by the runner.
     lacking = [row for row in chosen if row in row_names() and row not in known]
     if lacking:
+        rows = "row" if len(lacking) == 1 else "rows"
         raise ConfigError(
-            f"None of the named cells has the row(s) {', '.join(lacking)} of --rows. They have:"
+            f"None of the named cells has {rows} {', '.join(lacking)} of --rows. They have:"
             f" {', '.join(known)}."
         )
     return chosen

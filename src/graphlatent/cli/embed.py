@@ -10,6 +10,7 @@ import typer
 
 from graphlatent.cli.options import GraphInput, InputOptions
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
+from graphlatent.display import counted
 
 
 def embed(
@@ -22,7 +23,7 @@ def embed(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Embed a graph, the trained one or a new one of the same kind.
+    """Embed a graph with a trained run: the same graph, or a new one of its kind.
 
     Column names default to those used in training.
     """
@@ -51,5 +52,5 @@ def embed(
         embeddings = estimator.embed(graph)
         embeddings.save(out, overwrite=overwrite)
         num_rows, width = embeddings.values.shape
-        output.say(f"{num_rows:,} embeddings of width {width} in {out}")
+        output.say(f"{counted(num_rows, 'embedding')} of width {width} in {out}")
         output.result({"rows": num_rows, "embedding_dim": width, "embeddings": str(out)})

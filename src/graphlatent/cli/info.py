@@ -10,10 +10,14 @@ import typer
 from graphlatent.cli.models import estimator_for
 from graphlatent.cli.options import InputOptions
 from graphlatent.cli.output import Debug, Json, Output, Quiet, command_output
+from graphlatent.cli.wording import at_shell
 from graphlatent.io.config_file import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from graphlatent.io.runfolder import RunFolder
+
+# Facts that are sentences.
+_REMARKS = ("notes", "problems")
 
 
 def info(
@@ -43,6 +47,7 @@ def info(
             graph = reading.read(source, options, symmetrize=True)
             problems = find_problems(graph, features_named=options.features is not None)
             facts = {**describe_graph(graph), "problems": problems}
+            facts |= {name: [at_shell(each) for each in facts[name]] for name in _REMARKS}
             if graph.columns:
                 columns = column_facts(graph)
                 shown = {"columns": in_lines(columns)}
@@ -103,7 +108,10 @@ def settings(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """List every setting: the arguments of the estimators, the keys of TOML files and of --set."""
+    """List every setting with its default, meaning and allowed values.
+
+    They are arguments of the estimators in Python, and names for --set and for TOML files here.
+    """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         from graphlatent.config import describe
 

@@ -20,6 +20,7 @@ from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
 from graphlatent.cli.predicted_links import refuse_training_options, show_links
 from graphlatent.cli.saved_options import OtherGraph
 from graphlatent.cli.scores import print_scores
+from graphlatent.display import counted
 from graphlatent.errors import ConfigError
 from graphlatent.io.atomic import refuse_unwritable, write_json
 from graphlatent.io.config_file import DEFAULT_METHOD
@@ -104,7 +105,8 @@ def links(
         num_test, num_val = (len(p.nodes) // 2 for p in (splits[first].test, splits[first].val))
         output.note(
             f"{graph.num_nodes:,} nodes, {num_test:,} edges held out to measure on and {num_val:,}"
-            f" to choose on, each set beside as many pairs without an edge; {seeds} time(s)"
+            " to choose on, each set beside as many pairs without an edge;"
+            f" {counted(seeds, 'time')}"
         )
         comparison = evaluate_links(estimator, splits)
         result = {

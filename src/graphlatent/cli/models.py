@@ -82,9 +82,28 @@ def make_estimator(
 
     assigned = [parse_value(cls.settings_class, text) for text in options.assignments or ()]
     values = {**values, **dict(assigned)}
+    short = dict(options.short)
+    if options.dim is not None:
+        short[_name_of_width(cls, values)] = options.dim
+    twice = [name for name, _ in assigned if name in short]
+    if twice:
+        raise ConfigError(
+            f"The setting '{twice[0]}' is given twice, by --set and by a flag of its own. Give it"
+            " once."
+        )
+    values = {**values, **short}
     if str(values.get("encoder", "")).startswith("custom:"):
         raise ConfigError(
             "This run was trained with your own encoder; continue it from Python: fit(graph,"
             " run=RunFolder(path))."
         )
     return from_mapping(cls, values, where=str(options.config or "--set"))
+
+
+def _name_of_width(cls: type[Estimator], values: Mapping[str, Any]) -> str:
+    """The setting that limits the columns of the embedding, by its kind."""
+    from graphlatent.config import from_mapping
+
+    asked = from_mapping(cls.settings_class, values, where="--set")
+    kind = getattr(asked, "embedding", None) or asked.preset_values().get("embedding")
+    return "embedding_dim" if kind in ("combined", "standard") else "hidden_dim"

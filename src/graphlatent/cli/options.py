@@ -37,19 +37,26 @@ class InputOptions:
     """How the input is read: the node table, and which columns mean what."""
 
     nodes: Annotated[
-        Path | None, typer.Option("--nodes", help="Node table with ids and feature columns.")
+        Path | None,
+        typer.Option("--nodes", metavar="FILE", help="Node table with ids and feature columns."),
     ] = None
     source_column: Annotated[
         str | None,
-        typer.Option("--source", help="Edge table: column of the edge's start ('source')."),
+        typer.Option(
+            "--source", metavar="COLUMN", help="Edge table: column of the edge's start ('source')."
+        ),
     ] = None
     target_column: Annotated[
         str | None,
-        typer.Option("--target", help="Edge table: column of the edge's end ('target')."),
+        typer.Option(
+            "--target", metavar="COLUMN", help="Edge table: column of the edge's end ('target')."
+        ),
     ] = None
     weight_column: Annotated[
         str | None,
-        typer.Option("--weight", help="Edge table: column of weights ('weight', if there)."),
+        typer.Option(
+            "--weight", metavar="COLUMN", help="Edge table: column of weights ('weight', if there)."
+        ),
     ] = None
     merge: Annotated[
         str | None,
@@ -59,12 +66,13 @@ class InputOptions:
         ),
     ] = None
     id_column: Annotated[
-        str | None, typer.Option("--id", help="Node table: column of ids ('id').")
+        str | None, typer.Option("--id", metavar="COLUMN", help="Node table: column of ids ('id').")
     ] = None
     graph_column: Annotated[
         str | None,
         typer.Option(
             "--graph-column",
+            metavar="COLUMN",
             help="Both tables: column that says which graph a row is of ('graph', if there).",
         ),
     ] = None
@@ -95,6 +103,7 @@ class InputOptions:
         list[str] | None,
         typer.Option(
             "--label",
+            metavar="COLUMN",
             help="Node table: column of labels, kept out of the features; repeat for more.",
         ),
     ] = None
@@ -102,6 +111,7 @@ class InputOptions:
         str | None,
         typer.Option(
             "--features",
+            metavar="COLUMNS",
             help="Node table: feature columns, separated by commas (all but ids and labels).",
         ),
     ] = None
@@ -174,6 +184,7 @@ class InputOptions:
         str | None,
         typer.Option(
             "--max-memory",
+            metavar="SIZE",
             help="Refuse input that takes more memory, such as 4GB (half of what is available).",
         ),
     ] = None
@@ -234,12 +245,57 @@ class SettingsOptions:
     """Where the settings of an estimator come from."""
 
     config: Annotated[
-        Path | None, typer.Option("--config", help="Settings as TOML; a run's config.toml will do.")
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE", help="Settings as TOML; a run's config.toml will do."
+        ),
     ] = None
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting, key=value; see 'graphlatent settings'."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting, such as mask_ratio=0.5; repeat for more. 'graphlatent settings' lists"
+            " all.",
+        ),
     ] = None
+    epochs: Annotated[
+        int | None,
+        typer.Option("--epochs", metavar="NUMBER", help="Short for --set epochs=NUMBER."),
+    ] = None
+    lr: Annotated[
+        float | None,
+        typer.Option(
+            "--lr", metavar="NUMBER", help="Short for --set lr=NUMBER, the learning rate."
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="NUMBER", help="Short for --set random_state=NUMBER."),
+    ] = None
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:1 (auto)."),
+    ] = None
+    dim: Annotated[
+        int | None,
+        typer.Option(
+            "--dim",
+            metavar="NUMBER",
+            help="Columns of the embedding, at most; where it is the encoder's output, its width.",
+        ),
+    ] = None
+
+    @property
+    def short(self) -> dict[str, int | float | str]:
+        """The settings that were given by a flag of their own; all but `dim`."""
+        given = {
+            "epochs": self.epochs,
+            "lr": self.lr,
+            "random_state": self.seed,
+            "device": self.device,
+        }
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:

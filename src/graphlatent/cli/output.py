@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ from rich.text import Text
 
 from graphlatent.cli.interrupts import INTERRUPTED, command_begins
 from graphlatent.cli.streams import is_of_a_stream
+from graphlatent.cli.wording import at_shell
 from graphlatent.errors import (
     GraphLatentError,
     GraphLatentWarning,
@@ -37,6 +39,10 @@ Quiet: TypeAlias = Annotated[
 ]
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="One JSON object on standard output, for machines.")
+]
+Verbose: TypeAlias = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Also say versions, device, all settings and times."),
 ]
 Debug: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Overwrite: TypeAlias = Annotated[
@@ -78,6 +84,7 @@ class Output:
 
     quiet: bool
     as_json: bool
+    verbose: bool = False
     out: Console = field(
         default_factory=lambda: SafeConsole(
             highlight=False, soft_wrap=True, markup=False, emoji=False
@@ -89,10 +96,26 @@ class Output:
         )
     )
 
+    noted: set[str] = field(default_factory=set)
+
     def note(self, text: str) -> None:
-        """A remark, on standard error; silent with `--quiet`."""
-        if not self.quiet:
+        """A remark, on standard error, each once; silent with `--quiet`."""
+        text = at_shell(text)
+        if not self.quiet and text not in self.noted:
+            self.noted.add(text)
             self.err.print(f"note: {text}", style="dim")
+
+    def detail(self, text: str) -> None:
+        """A line on standard error, only with `--verbose`."""
+        if self.verbose:
+            self.err.print(text, style="dim")
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Say with `--verbose` how long something took."""
+        began = time.monotonic()
+        yield
+        self.detail(f"{what} in {time.monotonic() - began:.1f} s")
 
     @contextmanager
     def working(self, doing: str) -> Iterator[Callable[[str], None]]:
@@ -153,13 +176,15 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Output]:
+def command_output(
+    *, quiet: bool, as_json: bool, debug: bool, verbose: bool = False
+) -> Iterator[Output]:
     """The output of a command, as a context manager.
 
     Errors become messages and exit codes, and warnings become notes.
     """
     command_begins()
-    output = Output(quiet, as_json)
+    output = Output(quiet, as_json, verbose)
     with warnings.catch_warnings():
         warnings.simplefilter("always", GraphLatentWarning)
         default_show = warnings.showwarning
@@ -202,5 +227,5 @@ def command_output(*, quiet: bool, as_json: bool, debug: bool) -> Iterator[Outpu
 
 
 def _fail(output: Output, text: str) -> NoReturn:
-    output.err.print(f"error: {text}", style="red")
+    output.err.print(f"error: {at_shell(text)}", style="red")
     raise typer.Exit(2) from None

@@ -22,7 +22,16 @@ from graphlatent.cli.models import (
     settings_in_file,
 )
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
-from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
+from graphlatent.cli.output import (
+    Debug,
+    Json,
+    Output,
+    Overwrite,
+    Quiet,
+    Verbose,
+    command_output,
+)
+from graphlatent.display import counted
 from graphlatent.errors import ConfigError, TrainingInterrupted
 from graphlatent.io.atomic import refuse_unwritable_folder, write_json
 from graphlatent.io.config_file import RunConfig, read_toml
@@ -49,12 +58,16 @@ def train(
     ] = 30.0,
     no_map: Annotated[bool, typer.Option("--no-map", help="Draw no map.png.")] = False,
     overwrite: Overwrite = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Learn embeddings without labels and save model, history and embeddings in a run folder."""
-    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output, ExitStack() as stack:
+    with (
+        command_output(quiet=quiet, as_json=as_json, debug=debug, verbose=verbose) as output,
+        ExitStack() as stack,
+    ):
         from graphlatent.data.describe import describe_graph
         from graphlatent.data.readers.options import options_of_run
         from graphlatent.io.input_place import input_place
@@ -75,17 +88,22 @@ def train(
         estimator.set_params(progress=not quiet and not as_json)
         # Wrong settings fail here, before a large file is read.
         resolved = estimator._resolved()
-        graph = reading.read(source, options, symmetrize=estimator.symmetrize)
+        with output.timed("input read"):
+            graph = reading.read(source, options, symmetrize=estimator.symmetrize)
         about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved, run=run))
         about |= input_paths(source, reading.nodes)
-        output.note(_summary(about, estimator._resolved(graph)))
+        fitted = estimator._resolved(graph)
+        output.note(_summary(about, fitted))
+        _tell_conditions(output, resolved, fitted)
         if run.complete and resume:
             output.note(f"the run in {out} is trained; what it lacks is written")
         began = time.monotonic()
         _fit(estimator, graph, run, save_every=save_every)
         seconds = time.monotonic() - began
-        embeddings = estimator.embed(graph)
-        embeddings.save(run.embeddings_path, overwrite=True)
+        with output.timed("embeddings computed and written"):
+            embeddings = estimator.embed(graph)
+            embeddings.save(run.embeddings_path, overwrite=True)
+        output.detail(f"CPU threads in training: {estimator.num_threads_}")
         about |= input_place(source, reading.nodes)
         result = _result(estimator, about=about, seconds=seconds, run=run)
         if not no_map:
@@ -213,13 +231,33 @@ def _interruptible() -> Iterator[threading.Event]:
 
 
 def _summary(about: dict[str, Any], settings: Settings) -> str:
-    graphs = "1 graph" if about["graphs"] == 1 else f"{about['graphs']:,} graphs"
+    graphs, nodes = counted(about["graphs"], "graph"), counted(about["nodes"], "node")
     kind = "undirected" if about["undirected"] else "directed"
     of_edges = f", edge features: {about['edge_features']}" if "edge_features" in about else ""
     return (
-        f"{graphs}, {about['nodes']:,} nodes, {about['edges']:,} {kind} edges, features:"
-        f" {about['features']}{of_edges}; {settings.epochs} epochs"
+        f"{graphs}, {nodes}, {counted(about['edges'], kind + ' edge')}, features:"
+        f" {about['features']}{of_edges}; {counted(settings.epochs, 'epoch')}"
     )
+
+
+def _tell_conditions(output: Output, asked: Settings, fitted: Settings) -> None:
+    """Say which defaults the size of the graph has changed; with --verbose also all the others."""
+    import torch
+
+    from graphlatent._version import __version__
+    from graphlatent.config import to_mapping
+    from graphlatent.ops.devices import pick_device
+
+    if fitted.epochs < asked.epochs:
+        output.note(
+            "a graph of this size has other defaults, so that training ends in minutes:"
+            f" hidden_dim={fitted.hidden_dim}, epochs={fitted.epochs}; for those of smaller graphs:"
+            f" --set hidden_dim={asked.hidden_dim} --epochs {asked.epochs}"
+        )
+    device = pick_device(fitted.device)
+    output.detail(f"graphlatent {__version__}, torch {torch.__version__}, device {device}")
+    settings = to_mapping(fitted).items()
+    output.detail("settings: " + ", ".join(f"{name}={value}" for name, value in settings))
 
 
 def _result(
@@ -248,8 +286,10 @@ def _result(
 def _report(output: Output, result: dict[str, Any]) -> None:
     rows = result["input"]["nodes"] if result["level"] == "node" else result["input"]["graphs"]
     loss = "" if result["loss"] is None else f", loss {result['loss']:.4g}"
-    output.say(f"Trained {result['epochs']} epochs in {result['seconds']:.1f} s{loss}.")
-    output.say(f"{rows:,} embeddings of width {result['embedding_dim']} in {result['embeddings']}")
+    output.say(f"Trained {counted(result['epochs'], 'epoch')} in {result['seconds']:.1f} s{loss}.")
+    output.say(
+        f"{counted(rows, 'embedding')} of width {result['embedding_dim']} in {result['embeddings']}"
+    )
     if "map" in result:
         output.say(
             f"Map: {result['map']}. Other colours: graphlatent map {result['run']} --color COLUMN"

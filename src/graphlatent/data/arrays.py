@@ -11,6 +11,7 @@ from torch import Tensor
 
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.sparse_input import consistent_coo, consistent_csr
+from graphlatent.display import counted
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import refusing_damage
 from graphlatent.ops.sparse import SparseMatrix
@@ -44,8 +45,8 @@ def _unmasked(values: Any, name: str, what: str) -> Array:
     count = int(np.ma.getmaskarray(values).sum())
     if count:
         raise InputError(
-            f"{name}: {count} value(s) of {what} are masked, so they are missing. Fill them, for"
-            " example with filled(0), or drop them."
+            f"{name}: {what}: {counted(count, 'value')} masked, which means missing. Fill it, for"
+            " example with filled(0), or drop it."
         )
     data: Array = np.ma.getdata(values)
     return data
@@ -77,8 +78,8 @@ def checked_features(graph: RawGraph) -> Tensor | SparseMatrix:
         if features.ndim != 2:
             raise InputError(
                 f"{graph.name}: features must be a 2-D array, (nodes, features). Got"
-                f" {features.ndim} dimension(s), shape {tuple(features.shape)}. For a single"
-                " feature per node pass x[:, None]."
+                f" {counted(features.ndim, 'dimension')}, shape {tuple(features.shape)}. For a"
+                " single feature per node pass x[:, None]."
             )
     if features.shape[0] != graph.num_nodes:
         raise InputError(
@@ -138,7 +139,7 @@ def _where_not_finite(x: Tensor | SparseMatrix, name: str) -> str:
         count, (row, col) = len(where), where[0].tolist()
         value = float(x[row, col])
     return (
-        f"{name}: features hold {count} value(s) that are NaN or infinite, the first ({value}) at"
+        f"{name}: features hold {counted(count, 'NaN or infinite value')}, the first ({value}) at"
         f" row {row}, column {col}. (Numbers of more than 3.4e38 are infinite in float32.) Fill or"
         " drop them before fitting, for example with numpy.nan_to_num."
     )

@@ -29,6 +29,7 @@ from graphlatent.data.readers.saint import SAINT_FILES, read_saint
 from graphlatent.data.readers.tu import find_tu, read_tu
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.io.paths import checked_path
+from graphlatent.io.regular_files import near_name
 
 Level: TypeAlias = Literal["graph", "node"]
 Layout: TypeAlias = Literal["tu", "npz", "ppi", "saint", "parts"]
@@ -87,6 +88,9 @@ class Dataset:
     train_mask: Tensor | None = None
     val_mask: Tensor | None = None
     test_mask: Tensor | None = None
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.info.name}, {self.graph!r})"
 
 
 DATASETS: tuple[DatasetInfo, ...] = (
@@ -213,15 +217,36 @@ def dataset_info(name: str) -> DatasetInfo:
 
     Raises `InputError`, which suggests the nearest name, where there is none.
     """
-    found, known = find_dataset(name), _by_name()
+    found = find_dataset(name)
     if found is not None:
         return found
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f" Did you mean {known[near[0]].name!r}?" if near else ""
+    near = near_dataset(name)
+    hint = f" Did you mean {near!r}?" if near else ""
     raise InputError(
         f"There is no data set {name!r}. Known are"
         f" {', '.join(info.name for info in DATASETS)}.{hint}"
     )
+
+
+def near_dataset(name: str) -> str | None:
+    """The name of the data set that is spelt most nearly like this, or None."""
+    known = _by_name()
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    return known[near[0]].name if near else None
+
+
+def no_such_input(source: str) -> InputError:
+    """The error of a text that names no file, folder or data set."""
+    path = Path(source)
+    hint = near_name(path) if source else ""
+    if path.name == source and not path.suffix:
+        near = near_dataset(source)
+        hint = hint or (f"Did you mean the data set '{near}'?" if near else "")
+        hint = hint or "'graphlatent data list' lists the data sets."
+        return InputError(f"There is no file, folder or data set named '{source}'. {hint}")
+    if not hint and not path.parent.exists():
+        hint = f"There is no folder {path.parent} either. Check the path."
+    return InputError(f"There is no file {source}. {hint or 'Check the path.'}")
 
 
 def is_present(info: DatasetInfo, root: Path) -> bool:

@@ -11,6 +11,7 @@ from graphlatent.data.edge_features import fit_edge_features
 from graphlatent.data.features import fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.options import label_hints
+from graphlatent.display import counted
 from graphlatent.errors import InputError
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -29,7 +30,7 @@ def describe_graph(graph: GraphData, *, coordinates: bool = False) -> dict[str, 
     return {
         "graphs": graph.num_graphs,
         "nodes": graph.num_nodes,
-        "edges": count_edges(graph),
+        "edges": graph.num_distinct_edges,
         "undirected": graph.undirected,
         "weighted": graph.edge_weight is not None,
         **_describe_edge_features(graph),
@@ -48,14 +49,6 @@ def _describe_edge_features(graph: GraphData) -> dict[str, str]:
     return {"edge_features": _listed(list(graph.edge_columns.columns))}
 
 
-def count_edges(graph: GraphData) -> int:
-    """How many edges there are: an undirected edge is one, in whichever directions it is stored."""
-    if not graph.undirected:
-        return graph.num_edges
-    num_self_loops = int((graph.edge_index[0] == graph.edge_index[1]).sum())
-    return (graph.num_edges + num_self_loops) // 2
-
-
 def describe_features(graph: GraphData, *, coordinates: bool = False) -> str:
     """The features of a graph in words, and coordinates from the edges where they will be used."""
     given = _describe_given(graph)
@@ -71,7 +64,7 @@ def describe_features(graph: GraphData, *, coordinates: bool = False) -> str:
 def _describe_given(graph: GraphData) -> str:
     if graph.columns is not None:
         names = list(graph.columns)
-        return f"{len(names)} column(s): {_listed(names)}"
+        return f"{counted(len(names), 'column')}: {_listed(names)}"
     if graph.x is None:
         return "none (they will be computed from the edges)"
     num_rows, width = graph.x.shape

@@ -20,6 +20,7 @@ from torch import Tensor
 from graphlatent.data.edge_features import EdgeColumns
 from graphlatent.data.fingerprint import array_fingerprint
 from graphlatent.data.readers.options import TableOptions
+from graphlatent.display import counted, html_table
 from graphlatent.ops.sparse import SparseMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -111,6 +112,47 @@ class GraphData:
         if columns is not None and columns.num_edges != self.num_edges:
             raise ValueError(f"edge_columns is of {columns.num_edges} edges, not {self.num_edges}")
 
+    def __repr__(self) -> str:
+        facts = [
+            *([] if self.num_graphs == 1 else [counted(self.num_graphs, "graph")]),
+            counted(self.num_nodes, "node"),
+            self._edges_in_words(),
+            self._features_in_words(),
+            *(["weights"] if self.edge_weight is not None else []),
+            *(["edge features"] if self._has_edge_features else []),
+            *(["labels"] if self.y is not None else []),
+        ]
+        return f"GraphData({', '.join(facts)})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("graphs", f"{self.num_graphs:,}"),
+            ("nodes", f"{self.num_nodes:,}"),
+            ("edges", self._edges_in_words()),
+            ("features", self._features_in_words()),
+            ("edge weights", "no" if self.edge_weight is None else "yes"),
+            ("edge features", "yes" if self._has_edge_features else "no"),
+            ("labels", "no" if self.y is None else "yes"),
+            *(("note", note) for note in self.notes),
+        ]
+        return html_table("GraphData", rows)
+
+    @property
+    def _has_edge_features(self) -> bool:
+        return self.edge_attr is not None or self.edge_columns is not None
+
+    def _edges_in_words(self) -> str:
+        kind = "undirected" if self.undirected else "directed"
+        return counted(self.num_distinct_edges, f"{kind} edge")
+
+    def _features_in_words(self) -> str:
+        if self.columns is not None:
+            return counted(len(self.columns), "feature column")
+        if self.x is None:
+            return "no features"
+        kind = "sparse feature" if isinstance(self.x, SparseMatrix) else "feature"
+        return counted(self.x.shape[1], kind)
+
     @property
     def num_graphs(self) -> int:
         """B."""
@@ -120,6 +162,14 @@ class GraphData:
     def num_edges(self) -> int:
         """E: directed edges, so an undirected edge counts twice."""
         return int(self.edge_index.shape[1])
+
+    @property
+    def num_distinct_edges(self) -> int:
+        """How many edges there are: an undirected edge is one, in whichever directions stored."""
+        if not self.undirected:
+            return self.num_edges
+        num_self_loops = int((self.edge_index[0] == self.edge_index[1]).sum())
+        return (self.num_edges + num_self_loops) // 2
 
     @property
     def graph_of_node(self) -> Tensor:

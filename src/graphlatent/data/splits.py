@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphlatent.display import counted
 from graphlatent.errors import ConfigError, InputError, bad_argument
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -72,8 +73,9 @@ def random_splits(
     num_train, num_val = max(1, round(train_ratio * num_rows)), max(1, round(val_ratio * num_rows))
     if num_train + num_val >= num_rows:
         raise InputError(
-            f"There are too few rows to split: {num_rows} row(s) with train_ratio={train_ratio} and"
-            f" val_ratio={val_ratio} leave none for the test. Give more rows, or smaller ratios."
+            f"There are too few rows to split: {counted(num_rows, 'row')} with"
+            f" train_ratio={train_ratio} and val_ratio={val_ratio} leave none for the test. Give"
+            " more rows, or smaller ratios."
         )
     classes = None if stratify is None else _class_numbers(stratify, num_rows=num_rows)
     splits = []
@@ -112,9 +114,9 @@ def fold_splits(
     num_rows = len(classes)
     if num_rows < max(num_folds, 3):
         raise InputError(
-            f"There are too few rows for {num_folds} folds: {num_rows} row(s). Every fold needs a"
-            " row to test, and the other folds one to train and one to choose settings on. Give"
-            " more rows, or a smaller num_folds."
+            f"There are too few rows for {num_folds} folds: {counted(num_rows, 'row')}. Every fold"
+            " needs a row to test, and the other folds one to train and one to choose settings on."
+            " Give more rows, or a smaller num_folds."
         )
     order = _shuffled(num_rows, generator=_generator(seed))
     # Class after class; the distribution over the folds continues where the last class stopped.

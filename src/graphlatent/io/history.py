@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from graphlatent.display import counted, html_table
+
 
 @dataclass
 class History:
@@ -32,6 +34,19 @@ class History:
 
     def __len__(self) -> int:
         return len(self.loss)
+
+    def __repr__(self) -> str:
+        return f"History({self.summary()})"
+
+    def _repr_html_(self) -> str:
+        columns = {"loss": self.loss, **self.terms}
+        rows = [[name, f"{v[0]:.4g}", f"{v[-1]:.4g}"] for name, v in columns.items() if v]
+        return html_table(repr(self), rows, head=["", "first epoch", "last epoch"])
+
+    def summary(self) -> str:
+        """The number of epochs, and the loss of the first and the last, in words."""
+        epochs = counted(len(self), "epoch")
+        return f"{epochs}, loss {self.loss[0]:.4g} to {self.loss[-1]:.4g}" if self.loss else epochs
 
     def append(self, loss: float, terms: Mapping[str, float], lr: float) -> None:
         """Add an epoch."""

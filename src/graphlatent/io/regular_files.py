@@ -5,11 +5,13 @@ A pipe or a device would block, or never end, so only regular files are opened.
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,6 +26,8 @@ _KINDS = {
 }
 # Larger files of text, such as JSON, are none of ours.
 _TEXT = 1 << 30
+# Files of a folder among which a similar name is looked for.
+_LISTED = 10_000
 
 
 @contextmanager
@@ -76,6 +80,17 @@ def is_folder(path: Path) -> bool:
     return status is not None and stat.S_ISDIR(status.st_mode)
 
 
+def near_name(path: Path) -> str:
+    """The question whether a file of nearly this name, in the same folder, is meant; or ''."""
+    try:
+        # By their names without suffix: otherwise all short names with the same one are similar.
+        files = {each.stem: each for each in islice(path.parent.iterdir(), _LISTED)}
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.stem, files, n=1, cutoff=0.75)
+    return f"Did you mean {files[near[0]]}?" if near else ""
+
+
 def files_of(folder: Path) -> list[Path]:
     """What is in a folder, in the order of the names.
 
@@ -99,8 +114,9 @@ def regular_file(path: Path, *, role: str = "") -> int:
     prefix = f"{role}: " if role else ""
     status = _status(path)
     if status is None:
+        hint = near_name(path) or "Check the path."
         there_is = "there is" if role else "There is"
-        raise InputError(f"{prefix}{there_is} no file {path}. Check the path.")
+        raise InputError(f"{prefix}{there_is} no file {path}. {hint}")
     if stat.S_ISREG(status.st_mode):
         if not os.access(path, os.R_OK):
             raise InputError(f"{prefix}{path} cannot be read: its permissions do not allow it.")

@@ -86,6 +86,9 @@ class RunFolder:
         self.reading: Mapping[str, Any] = reading or {}
         self._lock = FolderLock(self.path)
 
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
     @property
     def state_path(self) -> Path:
         """The path of the latest snapshot."""

@@ -146,8 +146,7 @@ class NodeBGRL(BGRLSettings, NodeEstimator):
 
     >>> embeddings = NodeBGRL().fit_transform((edge_index, x))                  # doctest: +SKIP
 
-    Arguments are listed by `graphlatent settings --method bgrl`. The momentum follows a schedule
-    over all `epochs`, also in `snapshots`.
+    The momentum follows a schedule over all `epochs`, also in `snapshots`.
     """
 
     method: ClassVar[type[Method[Any]]] = BGRL

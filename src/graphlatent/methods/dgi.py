@@ -103,8 +103,6 @@ class NodeDGI(DGISettings, NodeEstimator):
     """Embeddings of nodes by `Deep Graph Infomax <https://arxiv.org/abs/1809.10341>`_.
 
     >>> embeddings = NodeDGI().fit_transform((edge_index, x))                   # doctest: +SKIP
-
-    Arguments are listed by `graphlatent settings --method dgi`.
     """
 
     method: ClassVar[type[Method[Any]]] = DGI

@@ -13,6 +13,7 @@ from torch import nn
 from graphlatent.errors import ConfigError
 from graphlatent.estimator import Estimator
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.setting_docs import document_settings
 
 # Modules of the package that register methods, imported when a method is asked for by name.
 _BUILT_IN = ("lagraph.estimators", "bgrl", "dgi")
@@ -28,6 +29,7 @@ def register(estimator: AnyEstimator) -> AnyEstimator:
     `load_estimator` and the bench.
     """
     _ESTIMATORS[estimator.method.name, estimator.level] = estimator
+    document_settings(estimator, settings=estimator.settings_class, base=Estimator)
     return estimator
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from graphlatent.data.splits import Split
+from graphlatent.display import counted
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.ops.nearest import DISTANCES, SCALINGS, Distance, RowMatrix, Scaling, nearest_rows
 from graphlatent.probes.metrics import METRICS, OF_CLASSES, ClassScores
@@ -107,8 +108,8 @@ def _select(rows: RowMatrix, part: VisibleSplit, grid: _Grid) -> SplitPrediction
     counts = [k for k in grid.neighbours if k <= len(part.train)]
     if not counts:
         raise InputError(
-            f"Split {part.number} has {len(part.train)} training row(s), fewer than each of"
-            f" neighbours={grid.neighbours}. Add a smaller number, or train on more rows."
+            f"Split {part.number} has {counted(len(part.train), 'training row')}, fewer than each"
+            f" of neighbours={grid.neighbours}. Add a smaller number, or train on more rows."
         )
     candidates = [
         (scaling, distance, k)

@@ -27,6 +27,7 @@ from graphlatent.data.synthetic import (
 from graphlatent.estimator import Estimator
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
+from graphlatent.ops.threads import threads_for
 from graphlatent.probes.linear import linear_probe
 from graphlatent.probes.results import ProbeResult
 from graphlatent.report.maps import plot_map
@@ -80,6 +81,14 @@ def run_demo(
         maps: whether to draw maps.
         note: is called with a sentence on each of the synthetic data sets.
     """
+    # Its graphs are small throughout.
+    with threads_for(0):
+        return _run(out, seed=seed, progress=progress, maps=maps, note=note)
+
+
+def _run(
+    out: Path, *, seed: int, progress: bool, maps: bool, note: Callable[[str], object]
+) -> DemoResult:
     made = latent_graph(seed=seed)
     note(
         f"nodes: a graph of {made.graph.num_nodes:,} nodes in {len(np.unique(made.labels))}"

@@ -56,6 +56,8 @@ class Hooks:
     Args:
         on_epoch: called for every epoch once its loss is known; on a GPU for up to SAMPLE_EVERY
             epochs one after another.
+        on_step: called with the number of epochs done, such as 2.25, and of all epochs, before
+            the first step and after every step; on a GPU when the host has waited for it.
         save_due: called after every step; True saves a snapshot.
         save: receives the snapshot.
         stop_requested: called after every step; True saves a snapshot and stops with
@@ -63,6 +65,7 @@ class Hooks:
     """
 
     on_epoch: Callable[[Progress], None] = lambda _: None
+    on_step: Callable[[float, int], None] = lambda done, epochs: None
     save_due: Callable[[], bool] = lambda: False
     save: Callable[[Snapshot], None] = lambda _: None
     stop_requested: Callable[[], bool] = lambda: False
@@ -154,6 +157,7 @@ class Training:
             self._on_device(),
             self.memory,
         ):
+            hooks.on_step(self.epoch, self.settings.epochs)
             while self.epoch < last and not self._out_of_patience():
                 self.run_epoch(hooks)
             self._record_pending()
@@ -176,6 +180,8 @@ class Training:
         while self.step < len(plan):
             self.values.append(self.stepper(self.batches, plan[self.step]))
             self.step += 1
+            if self.device.type == "cpu":
+                hooks.on_step(self.epoch + self.step / len(plan), self.settings.epochs)
             if self.step < len(plan):
                 self._save_or_stop(hooks)
         self.pending.append((torch.stack(self.values), lr))
@@ -206,6 +212,8 @@ class Training:
             self.unreported.append(Progress(len(self.history), self.settings.epochs, loss, terms))
 
     def _report(self, hooks: Hooks) -> None:
+        if self.unreported and self.device.type != "cpu":
+            hooks.on_step(len(self.history), self.settings.epochs)
         while self.unreported:
             hooks.on_epoch(self.unreported.pop(0))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from graphlatent.config import GraphSettings, NodeSettings
+from graphlatent.config import GraphSettings, NodeSettings, Settings
 from graphlatent.data.batches import (
     Batch,
     BatchSource,
@@ -25,6 +26,7 @@ from graphlatent.errors import GraphLatentWarning
 from graphlatent.methods.base import Method
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix, to_dense
+from graphlatent.ops.threads import threads_for
 from graphlatent.training.loop import Training, seeded
 from graphlatent.training.peak_memory import PeakMemory
 
@@ -101,6 +103,35 @@ def set_up(
     if isinstance(source, NodeBatches):
         return training, whole
     return training, lambda: source.everything
+
+
+def suited_threads(
+    graph: GraphData, settings: Settings, *, whole: bool = False
+) -> AbstractContextManager[None]:
+    """A context with the number of threads for training on a graph, or for embedding it.
+
+    Args:
+        graph: with or without encoded features.
+        settings: resolved.
+        whole: all nodes are computed at once, as in embedding; otherwise those of a step.
+    """
+    share = 1.0
+    if isinstance(settings, GraphSettings):
+        share = settings.batch_size / max(graph.num_graphs, 1)
+    elif isinstance(settings, NodeSettings) and settings.batching == "nodes":
+        share = settings.nodes_per_step / max(graph.num_nodes, 1)
+    work = _multiplications(graph, settings.hidden_dim)
+    return threads_for(work if whole else work * min(1.0, share))
+
+
+def _multiplications(graph: GraphData, hidden_dim: int) -> float:
+    """About how many multiplications an encoder layer takes."""
+    if isinstance(graph.x, SparseMatrix):
+        stored = graph.x.nnz
+    else:
+        width = len(graph.columns or ()) if graph.x is None else graph.x.shape[1]
+        stored = graph.num_nodes * width
+    return float(hidden_dim) * (graph.num_nodes * hidden_dim + graph.num_edges + stored)
 
 
 def _warn_of_lost_sums(graph: GraphData) -> None:

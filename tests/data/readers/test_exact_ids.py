@@ -117,7 +117,7 @@ def test_ids_that_are_written_alike_are_refused():
 def test_masked_values_are_refused():
     pair, x = np.array([[0, 1], [1, 0]]), np.eye(2)
     masked = np.ma.array(pair, mask=[[0, 1], [0, 0]])
-    message = r"1 value\(s\) of {} are masked, so they are missing. Fill them"
+    message = r"{}: 1 value masked, which means missing. Fill it"
     for source, what in (
         ((masked, x), "edge_index"),
         ((masked, None), "edge_index"),

@@ -75,7 +75,7 @@ def test_ids_that_do_not_match(tmp_path):
     )
     assert (
         message(pd.concat([full, full[:3]]))
-        == "labels (labels.csv): 3 id(s) occur more than once, the first 'h'. An id must identify"
+        == "labels (labels.csv): 3 ids occur more than once, the first 'h'. An id must identify"
         " one row."
     )
     assert (
@@ -91,7 +91,7 @@ def test_ids_that_do_not_match(tmp_path):
     )
     assert message_of(lambda: keys_of([], where="t")) == "t: there are no rows."
     twice = message_of(lambda: keys_of(list("xyxyxa"), where="t"))
-    assert twice == "t: 2 id(s) occur more than once, the first 'x'. An id must identify one row."
+    assert twice == "t: 2 ids occur more than once, the first 'x'. An id must identify one row."
 
 
 def test_text_that_looks_like_numbers_is_compared_as_text(tmp_path):
@@ -115,7 +115,7 @@ def test_nodes_of_several_graphs_are_identified_by_graph_and_id(tmp_path):
         " them, with empty labels."
     )
     twice = message_of(lambda: keys_of(["x", "x", "y"], [1, 1, 1], names=("graph", "id")))
-    assert "1 id(s) occur more than once, the first 'x' / 1" in twice
+    assert "1 id occurs more than once, the first 'x' / 1" in twice
     np.save(tmp_path / "y.npy", np.arange(8) % 2)
     array = read_labels(tmp_path / "y.npy", label=(), id_column=None, rows=rows)
     assert (

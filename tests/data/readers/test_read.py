@@ -196,15 +196,21 @@ def test_data_set_names(tmp_path, monkeypatch):
     assert read_graphs("MUTAG").y.tolist() == [1, -1]  # the folder of that name goes first
 
 
-def test_a_path_that_is_nothing():
-    with pytest.raises(
-        InputError,
-        match=(
-            r"'nope.csv' is neither an existing file or folder nor a known data set. Accepted are"
-            r" .*MUTAG"
-        ),
-    ):
+def test_a_path_that_is_nothing(tmp_path):
+    with pytest.raises(InputError, match=r"^There is no file nope.csv. Check the path.$"):
         read_graphs("nope.csv")
+    (tmp_path / "edges.csv").write_text("source,target\n1,2\n2,1\n")
+    meant = tmp_path / "edges.csv"
+    with pytest.raises(InputError, match=rf"no file .*egdes.csv. Did you mean {meant}\?$"):
+        read_graphs(tmp_path / "egdes.csv")
+    with pytest.raises(InputError, match=rf"^nodes: .*no file .*edge.csv. Did you mean {meant}\?$"):
+        read_graphs(meant, nodes=tmp_path / "edge.csv")
+    with pytest.raises(InputError, match=r"^nodes: there is no file .*x.csv. Check the path.$"):
+        read_graphs(meant, nodes=tmp_path / "x.csv")
+    with pytest.raises(InputError, match=r"named 'mutagg'. Did you mean the data set 'MUTAG'\?$"):
+        read_graphs("mutagg")
+    with pytest.raises(InputError, match=r"named 'payments'. 'graphlatent data list' lists"):
+        read_graphs("payments")
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_options_that_mean_nothing(kind, options, message):
         (
             evaluation_plan(folds=61),
             CLASSES,
-            "There are too few rows for 61 folds: 60 row(s). Every fold needs a row to test, and"
+            "There are too few rows for 61 folds: 60 rows. Every fold needs a row to test, and"
             " the other folds one to train and one to choose settings on. Give more rows, or a"
             " smaller num_folds.",
         ),

@@ -97,7 +97,7 @@ def test_files_that_are_no_embeddings(tmp_path):
     Embeddings(ROWS, np.array(list("xyxyxabc"), dtype=object)).save(tmp_path / "twice.parquet")
     assert (
         message("twice.parquet")
-        == "embeddings (twice.parquet): 2 id(s) occur more than once, the first 'x'. An id must"
+        == "embeddings (twice.parquet): 2 ids occur more than once, the first 'x'. An id must"
         " identify one row."
     )
 

@@ -7,6 +7,7 @@ Columns that a reader asks for as text (ids) are not converted to numbers, so '0
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.parquet import read_parquet
 from graphlatent.data.readers.text_content import STANDARD_INPUT
 from graphlatent.data.readers.text_files import read_text
+from graphlatent.display import listed
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import exists, first_line, refusing_damage, regular_file
 
@@ -98,11 +100,13 @@ class LoadedTable:
         return bool(pa.types.is_dictionary(self.data.schema.field(self._position[name]).type))
 
     def _no_column(self, name: str, option: str) -> str:
-        found = ", ".join(map(repr, self.columns))
         message = (
             f"{self.name}: there is no column '{name}' (option '{option}'). Columns found:"
-            f" {found}. "
+            f" {listed(self.columns)}. "
         )
+        near = difflib.get_close_matches(name, self.columns, n=1)
+        if near and len(self.columns) > 1:
+            message += f"Did you mean '{near[0]}'? "
         if len(self.columns) == 1 and self.from_text:
             return (
                 message + "A single column often means another delimiter: name it with the option"

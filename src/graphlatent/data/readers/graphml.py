@@ -25,6 +25,7 @@ from graphlatent.data.graph import RawGraph
 from graphlatent.data.memory_limit import readable, require_memory
 from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
 from graphlatent.data.readers.times import edges_until
+from graphlatent.display import listed
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import refusing_damage, regular_file
 
@@ -317,10 +318,9 @@ def _to_raw(
 
 def _chosen(columns: Mapping[str, Array], name: str, path: Path, option: str) -> Array:
     if name not in columns:
-        found = ", ".join(map(repr, columns)) or "none"
         raise InputError(
             f"{path}: there is no attribute '{name}' (option '{option}'). Attributes found:"
-            f" {found}."
+            f" {listed(columns)}."
         )
     return columns[name]
 

@@ -53,8 +53,9 @@ class RowKeys:
         repeated = index.duplicated(keep=False)
         if repeated.any():
             num_ids = len(index[repeated].unique())
+            several = "1 id occurs" if num_ids == 1 else f"{num_ids:,} ids occur"
             raise InputError(
-                f"{self.where}: {num_ids} id(s) occur more than once, the first"
+                f"{self.where}: {several} more than once, the first"
                 f" {self.shown(int(repeated.argmax()))}. An id must identify one row."
             )
 

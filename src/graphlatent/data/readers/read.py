@@ -16,13 +16,12 @@ from torch import Tensor
 from graphlatent.data.assemble import assemble
 from graphlatent.data.column_spec import Impute, Unknown
 from graphlatent.data.cut import take_apart
-from graphlatent.data.datasets import DATASETS, find_dataset, load_dataset
+from graphlatent.data.datasets import find_dataset, load_dataset, no_such_input
 from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.memory_limit import limited_memory
 from graphlatent.data.merging import Merge
 from graphlatent.data.readers.arrays import is_adjacency, read_adjacency, read_arrays
 from graphlatent.data.readers.arrow import is_polars, is_table, table_suffix
-from graphlatent.data.readers.files import ACCEPTED as ACCEPTED_FILES
 from graphlatent.data.readers.files import read_path
 from graphlatent.data.readers.molecules import read_molecules
 from graphlatent.data.readers.networkx import is_networkx, read_networkx
@@ -325,11 +324,7 @@ def _read_place(source: str | Path, request: _Request) -> list[RawGraph]:
     if _is_dataset_name(source):
         request.refuse("a data set")
         return take_apart(load_dataset(str(source)).graph, name=str(source))
-    names = ", ".join(info.name for info in DATASETS)
-    raise InputError(
-        f"'{source}' is neither an existing file or folder nor a known data set. Accepted are"
-        f" {ACCEPTED_FILES}; the data sets are {names}."
-    )
+    raise no_such_input(str(source))
 
 
 def _read_tuple(source: tuple[Any, ...], request: _Request, *, name: str) -> list[RawGraph]:

@@ -55,8 +55,6 @@ class NodeLaGraph(NodeLaGraphSettings, NodeEstimator, _ReconstructMixin):
     This is Algorithm 1 of `LaGraph <https://arxiv.org/abs/2202.08333>`_.
 
     >>> embeddings = NodeLaGraph(epochs=100).fit_transform((edge_index, x))     # doctest: +SKIP
-
-    Arguments are listed by `graphlatent settings --level node`.
     """
 
     method: ClassVar[type[Method[Any]]] = LaGraph
@@ -71,8 +69,6 @@ class GraphLaGraph(GraphLaGraphSettings, GraphEstimator, _ReconstructMixin):
     This is Algorithm 2 of `LaGraph <https://arxiv.org/abs/2202.08333>`_.
 
     >>> embeddings = GraphLaGraph().fit_transform(list_of_graphs)               # doctest: +SKIP
-
-    Arguments are listed by `graphlatent settings --level graph`.
     """
 
     method: ClassVar[type[Method[Any]]] = LaGraph

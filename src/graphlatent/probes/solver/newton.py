@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from graphlatent.errors import GraphLatentWarning
+from graphlatent.ops.threads import threads_for
 from graphlatent.probes.solver.losses import ConvexLoss
 from graphlatent.probes.solver.rows import WeightedRows
 from graphlatent.probes.solver.system import (
@@ -74,9 +75,10 @@ def minimize(
         else start
     )
     cg_limit = default_cg_limit(coef)
-    for precision in Precision.both(rows) if precisions is None else precisions:
-        state = State.start(coef, rows, loss, l2, free_bias=free_bias)
-        coef, converged, cg_limit = _descend(state, rows, precision, cg_limit)
+    with threads_for(rows.values.numel() * problems * num_classes):
+        for precision in Precision.both(rows) if precisions is None else precisions:
+            state = State.start(coef, rows, loss, l2, free_bias=free_bias)
+            coef, converged, cg_limit = _descend(state, rows, precision, cg_limit)
     if not converged:
         warnings.warn(
             f"The linear probe did not converge in {_MAX_STEPS} Newton steps.",

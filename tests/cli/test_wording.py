@@ -1,0 +1,87 @@
+"""Messages of the library as the command line shows them."""
+
+from __future__ import annotations
+
+import pytest
+
+from commands import fails
+from graphlatent.cli.output import Output
+from graphlatent.cli.wording import at_shell
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "there is no column 'g' (option 'graph'). Name it with the option 'graph'.",
+            "there is no column 'g' (--graph-column). Name it with --graph-column.",
+        ),
+        ("(option 'max_memory')", "(--max-memory)"),
+        (
+            "The 'lr' parameter of NodeLaGraph must be a float. Got 'a' instead.",
+            "The setting 'lr' must be a float. Got 'a' instead.",
+        ),
+        (
+            "The 'max_memory' parameter of read_graphs must be a number",
+            "--max-memory must be a number",
+        ),
+        ("The '--seeds' parameter of bench run must be 5", "--seeds must be 5"),
+        ("The 'table' parameter of bench must be 1", "TABLE must be 1"),
+        (
+            "The 'size' parameter of NodeLaGraph has no effect without preset='plus'. Set that.",
+            "The setting 'size' has no effect without --set preset=plus. Set that.",
+        ),
+        (
+            "Keep directions: symmetrize=False (on the command line --set symmetrize=false).",
+            "Keep directions: --set symmetrize=false.",
+        ),
+        (
+            "merge='sum' or 'max' (on the command line --merge sum)",
+            "merge='sum' or 'max' (--merge sum)",
+        ),
+        (
+            "the limit with max_memory, --max-memory on the command line.",
+            "the limit with --max-memory.",
+        ),
+        ("Keep them: symmetrize=False.", "Keep them: --set symmetrize=false."),
+        ("Keep them: --set symmetrize=false.", "Keep them: --set symmetrize=false."),
+        ("Use device='cpu'.", "Use --device cpu."),
+        (
+            "allow replacing it (--overwrite, overwrite=True).",
+            "allow replacing it with --overwrite.",
+        ),
+        # What is no setting, or a value that came in, stays.
+        ("fit(graph, run=None)", "fit(graph, run=None)"),
+        ("Got 'epochs=None'", "Got 'epochs=None'"),
+        ("loss=nan, latent=0.5", "loss=nan, latent=0.5"),
+    ],
+)
+def test_flags_instead_of_arguments(text, shown):
+    assert at_shell(text) == shown
+
+
+def test_a_column_that_is_not_there_is_named_with_its_flag(tables):
+    nodes = ["--nodes", tables / "nodes.csv", "--features", "ages", "--out", tables / "r"]
+    message = fails("train", tables / "edges.csv", *nodes)
+    assert "there is no column 'ages' (--features)" in message
+    assert message.endswith("Name the right one with --features.")
+
+
+def test_a_note_is_said_once(capsys):
+    output = Output(quiet=False, as_json=False)
+    for text in ("one", "two", "one"):
+        output.note(text)
+    assert capsys.readouterr().err == "note: one\nnote: two\n"
+
+
+def test_a_missing_input(tables):
+    out = ["--out", tables / "r"]
+    there = tables / "edges.csv"
+    message = fails("train", tables / "edge.csv", *out)
+    assert message == f"There is no file {tables / 'edge.csv'}. Did you mean {there}?"
+    message = fails("train", "imdb-a", *out)
+    assert message.endswith("data set named 'imdb-a'. Did you mean the data set 'IMDB-B'?")
+    far = tables / "far" / "e.csv"
+    assert fails("train", far, *out) == (
+        f"There is no file {far}. There is no folder {tables / 'far'} either. Check the path."
+    )
