@@ -143,13 +143,14 @@ def test_the_trained_encoder_beats_the_untrained_one(level, num_seeds, least):
     assert gain.mean > least
 
 
-# 0.155 [0.082, 0.229] of nodes and 0.041 [0.015, 0.067] of graphs. Narrow encoders with a higher
-# learning rate, found by trying five settings of nodes and two of graphs: on these graphs wide
-# encoders gain nothing from training (64 columns: -0.014, from -0.057 on, of nodes), nor does the
-# whole embedding of nodes, whose larger part is the features, and averaged features are better.
+# 0.155 [0.082, 0.229] of nodes (5 seeds) and 0.059 [0.034, 0.085] of graphs (16 seeds, of which 12
+# are used here). Narrow encoders with a higher learning rate, found by trying five settings of
+# nodes and two of graphs: on these graphs wide encoders gain nothing from training (64 columns:
+# -0.014, from -0.057 on, of nodes), nor does the whole embedding of nodes, whose larger part is
+# the features, and averaged features are better.
 @pytest.mark.parametrize(
     ("level", "num_seeds", "least"),
-    [("node", 5, 0.08), pytest.param("graph", 8, 0.02, marks=pytest.mark.slow)],
+    [("node", 5, 0.08), pytest.param("graph", 12, 0.02, marks=pytest.mark.slow)],
 )
 def test_the_encoder_of_the_default_beats_the_untrained_one(level, num_seeds, least):
     cases = []

@@ -115,7 +115,7 @@ class TestPublishedNumbers:
             "invariance": 8,
             "binarized": 2,
             "plus": 92,
-            "plus-graphs": 168,
+            "plus-graphs": 184,
         }
         assert Counter(r.table for r in ALL) == counts
 

@@ -51,7 +51,7 @@ def test_a_new_table_without_the_columns_is_refused(payments):
     frame = pd.read_csv(payments / "payments.csv").drop(columns="kind")
     frame.to_csv(payments / "new.csv", index=False)
     message = fails("embed", payments / "run", payments / "new.csv", "--out", payments / "e.npz")
-    assert "there is no column 'kind' (option 'edge_features')" in message
+    assert "there is no column 'kind' (--edge-features)" in message
 
 
 def test_a_gcn_is_refused_before_training(payments):
@@ -65,7 +65,10 @@ def test_a_gcn_is_refused_before_training(payments):
         "--set",
         "encoder=gcn",
     )
-    assert message.startswith("encoder='gcn' does not use edge features. Use encoder='gin'")
+    assert message.startswith(
+        "--set encoder=gcn does not use edge features. Use --set encoder=gin, or read the graph"
+        " without them (--edge-features '')."
+    )
     assert not (payments / "run" / "config.toml").exists()
 
 

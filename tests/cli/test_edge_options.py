@@ -68,13 +68,13 @@ def test_an_interrupted_run_goes_on_with_the_same_edges(payments):
 
 def test_wrong_options(payments):
     info = ["info", payments, *COLUMNS]
-    assert "'merge' must be one of 'max', 'sum', 'mean', 'count'. Got 'median'" in fails(
+    assert "--merge must be one of 'max', 'sum', 'mean', 'count'. Got 'median'" in fails(
         *info, "--merge", "median"
     )
     assert "Leave out one of 'merge' and 'weight'" in fails(
         *info, "--merge", "count", "--weight", "amount"
     )
-    assert "'until' needs the column of times" in fails(*info, "--until", "2024")
+    assert "--until needs the column of times" in fails(*info, "--until", "2024")
     assert "no date and no number" in fails(*info, "--time", "when", "--until", "May")
     assert "the first is from 2024-01-01" in fails(*info, "--time", "when", "--until", "2023")
 

@@ -84,7 +84,7 @@ def test_labels_of_a_graph_without_a_node_table(tmp_path):
 def test_mistakes(tables, monkeypatch):
     train(tables, "--no-map")
     folder = tables / "run"
-    assert "there is no column 'size' (option 'color')" in fails("map", folder, "--color", "size")
+    assert "there is no column 'size' (--color)" in fails("map", folder, "--color", "size")
     assert "must be one of tsne" in fails("map", folder, "--method", "mds")
     assert "by --color" in fails("map", folder, "--labels", tables / "nodes.csv")
     assert "ends in .png, .pdf, .svg or .html" in fails("map", folder, "--out", tables / "a.gif")

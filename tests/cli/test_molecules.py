@@ -83,7 +83,7 @@ def test_skipped_rows_keep_their_labels_in_a_probe(folder):
 def test_a_gcn_says_that_it_cannot_use_bonds(folder):
     command = ("train", folder / "molecules.csv", "--smiles", "smiles", "--out", folder / "run")
     gcn = ("--set", "encoder=gcn", *SETTINGS)
-    assert "encoder='gcn' does not use edge features" in fails(*command, *gcn)
+    assert "--set encoder=gcn does not use edge features" in fails(*command, *gcn)
     code, _, err = run(*command, *gcn, "--edge-features", "")
     assert code == 0, err
 

@@ -379,8 +379,7 @@ def test_a_rare_class_has_auc_and_ap(folder):
         ),
         (
             ["--label", "kind", "--nodes", "nodes.csv"],
-            "The 'nodes' parameter of probe has no effect without 'graph'. Set that, or leave"
-            " 'nodes' out.",
+            "--nodes has no effect without --graph. Set that, or leave --nodes out.",
         ),
         (
             ["--label", "kind", "--graph", "edges.csv", "--no-baselines"],

@@ -17,6 +17,16 @@ from graphlatent.cli.wording import at_shell
             "there is no column 'g' (--graph-column). Name it with --graph-column.",
         ),
         ("(option 'max_memory')", "(--max-memory)"),
+        ("The option 'merge' must be one of 'max'.", "--merge must be one of 'max'."),
+        (
+            "The 'nodes' parameter of probe has no effect without 'graph'. Set that, or leave"
+            " 'nodes' out.",
+            "--nodes has no effect without --graph. Set that, or leave --nodes out.",
+        ),
+        (
+            "without them (edge_features=[], --edge-features '' on the command line).",
+            "without them (--edge-features '').",
+        ),
         (
             "The 'lr' parameter of NodeLaGraph must be a float. Got 'a' instead.",
             "The setting 'lr' must be a float. Got 'a' instead.",

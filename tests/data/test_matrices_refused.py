@@ -26,7 +26,7 @@ def with_value(value) -> np.ndarray:
     "form", [np.asarray, np.ndarray.tolist, torch.from_numpy, sp.csr_matrix, sp.coo_array]
 )
 def test_a_value_that_is_not_finite_is_refused_with_its_place(value, form):
-    message = r"graph: features hold 1 value\(s\) that are NaN or .* at row 1, column 1\. \(Numbers"
+    message = r"graph: features hold 1 NaN or infinite value, .* at row 1, column 1\. \(Numbers"
     with pytest.raises(InputError, match=message):
         NodeLaGraph(epochs=1).fit((EDGES, form(with_value(value))))
 

@@ -146,7 +146,7 @@ class TestEmbeddings:
     def test_ids_and_directions(self):
         values, edges = random_graph()
         names = np.array([f"n{i}" for i in range(30)], dtype=object)
-        with pytest.warns(UserWarning, match="both directions"):
+        with pytest.warns(UserWarning, match="Edges are read as undirected"):
             graph = read_graphs((edges, values))
         plain = Embeddings(values, np.arange(30)).predict_links(graph, 5)
         assert list(plain.columns) == [

@@ -176,7 +176,7 @@ def _outcomes(reading: int, number: int, seconds: float) -> tuple[list[Outcome],
 
 def _end(status: int, said: str, *, late: bool, seconds: float) -> Outcome:
     if late:
-        return Outcome("hang", f"not done after {seconds:g} s")
+        return Outcome("hang", f"not done after {seconds:g} s {said.strip()[-2000:]}".strip())
     code = os.waitstatus_to_exitcode(status)
     how = f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
     tail = said.strip()[-800:]
@@ -200,6 +200,8 @@ def _be_child(
         for seed in seeds:
             folder = scratch / str(seed)
             folder.mkdir()
+            # A case that hangs says where, shortly before the parent ends it.
+            faulthandler.dump_traceback_later(0.9 * fuzzer.seconds, file=errors)
             outcome = judged(fuzzer, seed, Place(folder, prepared))
             os.write(writing, json.dumps([outcome.kind, outcome.detail[-3000:]]).encode() + b"\n")
             shutil.rmtree(folder, ignore_errors=True)

@@ -138,7 +138,7 @@ def test_gcn_refuses_edge_features():
         GNNEncoder(4, kind="gcn", edge_dim=2)
     assert str(caught.value) == (
         "encoder='gcn' does not use edge features. Use encoder='gin', or read the graph without"
-        " them (edge_features=[])."
+        " them (edge_features=[], --edge-features '' on the command line)."
     )
 
 

@@ -9,12 +9,16 @@ from functools import cache
 
 # Flags that are not called as the argument is.
 _FLAGS = {"graph": "--graph-column", "node_attributes": "--features"}
-_OPTION = re.compile(r"(?:the )?option '(\w+)'")
+_OPTION = re.compile(r"(?:[Tt]he )?option '(\w+)'")
 _PARAMETER = re.compile(r"The '(?:--)?([\w-]+)' parameter of ([\w. ]+?) (must|has)\b")
 _VALUE = re.compile(r"(?<![\w.'\"-])(?<!--set )([a-z]\w*)=('[^']*'|True|False|None)(?![\w'])")
 # What the library says for both of its users: "symmetrize=False (on the command line --set ...)".
 _ASIDE = re.compile(r"(?:\w+=\S+ )?\(on the command line ([^)]*)\)")
-_EITHER = re.compile(r"\w+, (--[\w-]+) on the command line")
+_EITHER = re.compile(r"[\w=\[\]]+, (--[\w-]+(?: '')?) on the command line")
+# Of functions whose parameters are flags of the same name.
+_WITHOUT = re.compile(
+    r"The '(\w+)' parameter of probe has no effect without '(\w+)'\. Set that, or leave '\1' out"
+)
 
 
 def at_shell(text: str) -> str:
@@ -22,6 +26,7 @@ def at_shell(text: str) -> str:
     text = text.replace("(--overwrite, overwrite=True)", "with --overwrite")
     text = _EITHER.sub(r"\1", _ASIDE.sub(_aside, text))
     text = _OPTION.sub(lambda found: _flag(found[1]), text)
+    text = _WITHOUT.sub(r"--\1 has no effect without --\2. Set that, or leave --\1 out", text)
     text = _PARAMETER.sub(_parameter, text)
     return _VALUE.sub(_assignment, text)
 

@@ -311,7 +311,7 @@ def no_edge_features(owner: str) -> ConfigError:
     """The error where an encoder cannot use the features that edges have."""
     return ConfigError(
         f"{owner} does not use edge features. Use encoder='gin', or read the graph without them"
-        " (edge_features=[])."
+        " (edge_features=[], --edge-features '' on the command line)."
     )
 
 

@@ -9,7 +9,8 @@ One batch has N nodes, features X [N, F], masked nodes J, counted nodes C (J is 
     masked view   H' = E(A', X' * k); X' is X with the rows J replaced by M_v, A' may have fewer
                   edges, k in {0, 1}^F drops feature columns, those of replaced rows included
     target        T = E_target(A, X), no gradient; t_v is row v of
-                  (T - mean over C) / (biased standard deviation over C + 1e-6), column by column
+                  (T - mean over C) / (biased standard deviation over C + 1e-6), column by column;
+                  a column whose deviation is at most 1e-4 of its root mean square over C is 0
 
     reconstruction          mean over v in C with x_v != 0 of (1 - cos(D(h_v), x_v))^2
     masked_reconstruction   mean over v in J with x_v != 0 of (1 - cos(D(h'_v), x_v))^2
@@ -59,6 +60,7 @@ Weights = Mapping[str, Tensor]
 
 COSINE_EPS = 1e-8
 DEVIATION_EPS = 1e-6
+CONSTANT = 1e-4
 BATCH_NORM_EPS = 1e-5
 
 _NAMES = re.compile(
@@ -208,18 +210,18 @@ def predict(weights: Weights, h: Tensor) -> Tensor:
 
 
 def standardised_target(weights: Weights, batch: PlusBatch) -> Tensor:
-    """The rows t_v of all nodes, [N, H], without gradient.
-
-    Where all counted rows of T are equal up to rounding, the rows t_v are rounding errors over
-    1e-6, so that the latent term is then ill-conditioned; it is exact where they are bitwise equal.
-    """
+    """The rows t_v of all nodes, [N, H], without gradient."""
     target = encode(weights, "target", batch.matrix, batch.x)[-1].detach()
     counted = _counted(batch)
     columns = []
     for column in target.T:
         mean = sum(column[node] for node in counted) / len(counted)
         variance = sum((column[node] - mean) ** 2 for node in counted) / len(counted)
-        columns.append((column - mean) / (torch.sqrt(variance) + DEVIATION_EPS))
+        square = sum(column[node] ** 2 for node in counted) / len(counted)
+        if torch.sqrt(variance) <= CONSTANT * torch.sqrt(square):
+            columns.append(torch.zeros_like(column))
+        else:
+            columns.append((column - mean) / (torch.sqrt(variance) + DEVIATION_EPS))
     return torch.stack(columns, dim=1)
 
 

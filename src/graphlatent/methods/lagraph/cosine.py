@@ -45,7 +45,10 @@ from graphlatent.ops.sparse import SparseMatrix, matmul, take_rows
 COSINE_EPS = 1e-6
 """A shorter vector counts as one of this length, so that the gradient of a cosine is bounded."""
 DEVIATION_EPS = 1e-3
-"""Added to the standard deviations of the target's columns: constant columns become 0."""
+"""Added to the standard deviations of the target's columns."""
+CONSTANT = 1e-4
+"""A column of the target with a smaller deviation, relative to its root mean square, is constant:
+what is left of it is rounding errors, which batch norm enlarges."""
 COVARIANCE_WEIGHT = 0.04
 """Weight of the covariances against the variances: VICReg's 1 against 25."""
 
@@ -264,8 +267,10 @@ def _target_embedding(
 def _standardized(rows: Tensor, counted: Tensor | None) -> Tensor:
     """Columns with mean 0 and variance 1 over the counted rows; constant columns become 0."""
     count, centred = _centred(rows, counted)
-    deviation = (centred.square().sum(0) / count.clamp(min=1)).sqrt()
-    return centred / (deviation + DEVIATION_EPS)
+    kept = rows if counted is None else torch.where(counted[:, None], rows, 0.0)
+    variance = centred.square().sum(0) / count.clamp(min=1)
+    varies = variance > CONSTANT**2 * kept.square().sum(0) / count.clamp(min=1)
+    return torch.where(varies, centred / (variance.sqrt() + DEVIATION_EPS), 0.0)
 
 
 def _centred(hidden: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
