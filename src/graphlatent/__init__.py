@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from graphlatent.data.readers.read import read_graphs
     from graphlatent.embedding import Embeddings
     from graphlatent.errors import GraphLatentError, GraphLatentWarning
+    from graphlatent.finetuning.classifier import (
+        GraphLaGraphClassifier,
+        NodeLaGraphClassifier,
+        load_classifier,
+    )
     from graphlatent.io.runfolder import RunFolder
     from graphlatent.methods.bgrl import NodeBGRL
     from graphlatent.methods.dgi import NodeDGI
@@ -33,14 +38,17 @@ __all__ = [
     "Embeddings",
     "GraphData",
     "GraphLaGraph",
+    "GraphLaGraphClassifier",
     "GraphLatentError",
     "GraphLatentWarning",
     "NodeBGRL",
     "NodeDGI",
     "NodeLaGraph",
+    "NodeLaGraphClassifier",
     "RunFolder",
     "TableOptions",
     "__version__",
+    "load_classifier",
     "load_dataset",
     "load_estimator",
     "probe",
@@ -53,13 +61,16 @@ _HOMES = {
     "Embeddings": "embedding",
     "GraphData": "data.graph",
     "GraphLaGraph": "methods.lagraph.estimators",
+    "GraphLaGraphClassifier": "finetuning.classifier",
     "GraphLatentError": "errors",
     "GraphLatentWarning": "errors",
     "NodeBGRL": "methods.bgrl",
     "NodeDGI": "methods.dgi",
     "NodeLaGraph": "methods.lagraph.estimators",
+    "NodeLaGraphClassifier": "finetuning.classifier",
     "RunFolder": "io.runfolder",
     "TableOptions": "data.readers.options",
+    "load_classifier": "finetuning.classifier",
     "load_dataset": "data.datasets",
     "load_estimator": "methods.registry",
     "probe": "probes.evaluation.probe",
@@ -74,6 +85,7 @@ _MODULES = [
     "errors",
     "estimator",
     "explore",
+    "finetuning",
     "io",
     "methods",
     "nn",

@@ -279,6 +279,29 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
         ConfigError: where a value is not allowed; names the setting, its range and the value.
     """
     preset = settings.preset_values()
+    plain = check_values(settings, owner=owner, preset=preset)
+    filled = {k: v for k, v in preset.items() if getattr(settings, k) is None}
+    resolved = dataclasses.replace(settings, **{**plain, **filled})
+    resolved.check_together(owner)
+    return resolved
+
+
+def check_values(
+    settings: Any, *, owner: str, preset: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Check the fields of a dataclass against their annotated types.
+
+    Args:
+        settings: whose fields are annotated as those of `Settings` are.
+        owner: for messages.
+        preset: names of fields that may be None besides.
+
+    Returns:
+        The numbers among them as int, float and bool, whatever their type was.
+
+    Raises:
+        ConfigError: where a value is not allowed; names the setting, its range and the value.
+    """
     for name, hint in field_hints(type(settings)).items():
         value = getattr(settings, name)
         if not fits(value, hint) and not (value is None and name in preset):
@@ -286,10 +309,7 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
             if "inf)" in allowed and is_number(value) and math.inf != value and is_too_large(value):
                 allowed += f", and at most {largest(value)}"
             raise bad_argument(name, owner=owner, allowed=allowed, got=value)
-    filled = {k: v for k, v in preset.items() if getattr(settings, k) is None}
-    resolved = dataclasses.replace(settings, **{**_plain_numbers(settings), **filled})
-    resolved.check_together(owner)
-    return resolved
+    return _plain_numbers(settings)
 
 
 def from_mapping(cls: type[AnySettings], values: Mapping[str, Any], *, where: str) -> AnySettings:
