@@ -12,6 +12,7 @@ from graphlatent.bench.recipe import (
     BEST,
     CHOICES,
     Evaluation,
+    LabelBudget,
     MethodRecipe,
     Published,
     Recipe,
@@ -25,14 +26,16 @@ from graphlatent.data.datasets import dataset_info
 from graphlatent.errors import ConfigError, InputError, bad_argument
 from graphlatent.probes.metrics import OF_ENTRIES
 
-# By protocol the layouts of files that hold what it needs: whole graphs, one graph, published
-# parts of nodes, published parts of graphs.
+# By protocol the layouts of files that hold what it needs: whole graphs (twice), one graph,
+# published parts of nodes, published parts of graphs.
 PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "folds": ("tu",),
+    "few-labels": ("tu",),
     "splits": ("npz", "saint"),
     "inductive": ("saint", "parts"),
     "inductive-graphs": ("ppi",),
 }
+FEW_LABELS = "few-labels"
 OWN_TABLE = "own"
 BUDGET = "budget"
 """In place of epochs: those of `evaluation.budget`."""
@@ -46,6 +49,8 @@ _TABLES = (
     "methods",
     "best",
     "changes",
+    "labels",
+    "published_rows",
 )
 KEYS = (*_TEXTS, "rows", "binarize", *_TABLES)
 _METHOD_KEYS = ("settings", "evaluation", "ours", "published")
@@ -92,6 +97,8 @@ def parse_recipe(values: Mapping[str, Any], *, name: str) -> Recipe:
         },
         best=_best(values.get("best", {}), owner=owner),
         changes=dict(values.get("changes", {})),
+        labels=_labels(values.get("labels"), protocol=texts["protocol"], owner=owner),
+        published_rows=_published_rows(values.get("published_rows", {}), rows, owner=owner),
     )
     _check_data(recipe, owner=owner)
     _check_settings(recipe, owner=owner)
@@ -122,6 +129,42 @@ def _method(methods: Mapping[str, Any], name: str, *, owner: str) -> MethodRecip
             where=f"[methods.{name}.published] of {owner}",
         ),
     )
+
+
+def _labels(table: Mapping[str, Any] | None, *, protocol: str, owner: str) -> LabelBudget | None:
+    """The part of a recipe about few labels, which its protocol needs."""
+    if (table is not None) != (protocol == FEW_LABELS):
+        raise ConfigError(
+            f"[labels] and protocol = '{FEW_LABELS}' of {owner} belong together. Give both, or"
+            " neither."
+        )
+    if table is None:
+        return None
+    where = f"[labels] of {owner}"
+    check_keys(table, known=_names(LabelBudget), where=where)
+    _require(table, ("train", "val", "test"), where=where)
+    shares = {key: _number(table, key, owner=where, high=1) for key in ("train", "val", "test")}
+    if min(shares.values()) <= 0 or sum(shares.values()) > 1 + 1e-9:
+        raise bad_argument(
+            "train, val and test",
+            owner=where,
+            allowed="shares above 0 that sum to at most 1",
+            got=tuple(shares.values()),
+        )
+    splits = _number(table, "splits", owner=where, low=1, whole=True)
+    return LabelBudget(**shares, **({} if splits is None else {"splits": splits}))
+
+
+def _published_rows(
+    tables: Mapping[str, Any], rows: tuple[str, ...], *, owner: str
+) -> dict[str, Published]:
+    where = f"[published_rows] of {owner}"
+    check_keys(tables, known=rows, where=where)
+    found = {
+        row: _published(table, where=f"[published_rows.{row}] of {owner}")
+        for row, table in tables.items()
+    }
+    return {row: number for row, number in found.items() if number is not None}
 
 
 def _last(evaluation: Mapping[str, Any]) -> Any:
@@ -259,7 +302,7 @@ def _check_changes(recipe: Recipe, *, owner: str) -> None:
     if not recipe.changes:
         return
     where = f"[changes] of {owner}"
-    if "defaults" not in recipe.rows:
+    if not any(all_rows()[row].uses_defaults for row in recipe.rows):
         raise ConfigError(
             f"{where} has no effect, since it is about the row 'defaults'. Add it to 'rows', or"
             " leave [changes] out."

@@ -192,13 +192,13 @@ def _given_weights(labels: PartialLabels, given: dict[Any, float], *, owner: str
                 "class_weight", owner=owner, allowed=f"of classes in y ({listed})", got=name
             )
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise bad_argument(
-                "class_weight", owner=owner, allowed="of numbers above 0", got=value
-            )
+            raise bad_argument("class_weight", owner=owner, allowed="of numbers above 0", got=value)
     return torch.tensor([float(given.get(name, 1.0)) for name in classes], dtype=torch.float64)
 
 
-def held_out(labels: PartialLabels, ratio: float, *, generator: torch.Generator) -> tuple[Array, Array]:
+def held_out(
+    labels: PartialLabels, ratio: float, *, generator: torch.Generator
+) -> tuple[Array, Array]:
     """The labelled rows in two parts: those to train on, and a share for validation.
 
     Stratified by class. Every class keeps a row to train on, so that with very few labels the

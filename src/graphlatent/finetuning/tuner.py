@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,8 @@ class FineTuner:
         labels: of its nodes or graphs.
         train: numbers of the rows to train on.
         weights: of `labels.label_weights`.
-        settings: of fine-tuning; its epochs and patience are the caller's.
+        settings: of fine-tuning.
+        rows: the embeddings of all rows, where they are known.
     """
 
     estimator: Estimator
@@ -68,9 +69,10 @@ class FineTuner:
     train: Array
     weights: Tensor
     settings: FineTuneSettings
+    rows: InitVar[Tensor | None] = None
     head: ClassifierHead = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, rows: Tensor | None) -> None:
         self.everything = self.estimator._batch(self.graph)
         device = self.everything.graph_id.device
         self.codes = torch.from_numpy(self.labels.codes).to(device)
@@ -83,18 +85,13 @@ class FineTuner:
         self.generator = torch.Generator().manual_seed(self.settings.random_state * 4 + 2)
         head = ClassifierHead(self.estimator.embedding_dim_, len(self.labels.classes))
         self.head = head.to(device)
-        rows = self.frozen_rows
+        rows = self.embed(np.arange(len(self.labels.codes))) if rows is None else rows
         self.head.standard.fit(rows, generator=self.generator)
         self.optimizer = torch.optim.Adam(
             [*self.encoder.parameters(), *self.head.linear.parameters()],
             lr=self.settings.lr,
             weight_decay=self.settings.weight_decay,
         )
-
-    @property
-    def frozen_rows(self) -> Tensor:
-        """The embeddings of all rows by the encoder as it is now, [M, D]."""
-        return self.embed(np.arange(len(self.labels.codes)))
 
     @torch.no_grad()
     def embed(self, rows: Array) -> Tensor:
