@@ -14,6 +14,7 @@ from graphlatent.cli.demo import demo
 from graphlatent.cli.doctor import doctor
 from graphlatent.cli.embed import embed
 from graphlatent.cli.export import export
+from graphlatent.cli.finetune import finetune, predict
 from graphlatent.cli.info import info, list_data, settings
 from graphlatent.cli.links import links
 from graphlatent.cli.map import draw_map
@@ -55,6 +56,7 @@ app.add_typer(bench, name="bench")
 _COMMANDS: tuple[Any, ...] = (
     *(demo, train, embed, probe, links, info, settings, doctor),
     *(neighbors, cluster, outliers, export),
+    *(finetune, predict),
 )
 app.command("map", cls=PlainCommand)(with_option_groups(draw_map))
 for command in _COMMANDS:

@@ -18,10 +18,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from graphlatent.config import Level, check_values
 from graphlatent.data.graph import GraphData
 from graphlatent.embedding import Embeddings
-from graphlatent.errors import ConfigError, bad_argument, not_fitted
+from graphlatent.errors import ConfigError, InputError, bad_argument, not_fitted
 from graphlatent.estimator import Estimator
+from graphlatent.finetuning.calibration import ReliabilityCurve, reliability_curve
 from graphlatent.finetuning.head import ClassifierHead
-from graphlatent.finetuning.labels import held_out, label_weights, read_labels
+from graphlatent.finetuning.labels import held_out, label_weights, missing_labels, read_labels
 from graphlatent.finetuning.loss import probabilities
 from graphlatent.finetuning.settings import ClassifierSettings, FineTuneSettings
 from graphlatent.finetuning.storage import FineTuned, read_fine_tuned, write_fine_tuned
@@ -50,7 +51,7 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
     """
 
     level: ClassVar[Level]
-    default_estimator: ClassVar[type[Estimator]]
+    default_estimator: ClassVar[type[NodeLaGraph] | type[GraphLaGraph]]
 
     classes_: Array
     estimator_: Estimator
@@ -150,19 +151,29 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         """
         if sample_weight is not None:
             raise ConfigError("Leave out 'sample_weight': scores are not weighted.")
-        predicted, truth = self.predict(X), np.asarray(y)
-        if truth.shape != predicted.shape:
-            raise bad_argument(
-                "y",
-                owner=f"{type(self).__name__}.score",
-                allowed=f"of shape {predicted.shape}",
-                got=truth.shape,
-            )
-        missing = np.array([v is None or v == -1 for v in truth.ravel().tolist()])
-        missing = missing.reshape(truth.shape)
-        known = ~(missing.any(1) if self.multilabel_ else missing)
+        predicted = self.predict(X)
+        truth, known = self._known(y, predicted.shape, owner="score")
         metric = micro_f1 if self.multilabel_ else accuracy
         return float(metric(truth[known], predicted[known]))
+
+    def reliability(self, X: Any, y: Any, *, num_bins: int = 10) -> ReliabilityCurve:
+        """How often predictions are right, by their probability, on rows that were not fitted.
+
+        Of classes the probability of the predicted one; of several labels that of each label.
+
+        Args:
+            X: one graph or several.
+            y: as for `score`.
+            num_bins: bins of equal width from 0 to 1.
+        """
+        probability = self.predict_proba(X)
+        predicted = self._decided(probability)
+        truth, known = self._known(y, predicted.shape, owner="reliability")
+        if self.multilabel_:
+            sure, right = probability[known].ravel(), truth[known].ravel() == 1
+        else:
+            sure, right = probability[known].max(1), truth[known] == predicted[known]
+        return reliability_curve(sure, right, num_bins=num_bins)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted classifier into a folder (TOML, JSON and safetensors; never pickle).
@@ -203,6 +214,14 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         head.load_state_dict(weights)
         made.head_ = head.requires_grad_(False)
         return made
+
+    @property
+    def best_epoch_(self) -> int | None:
+        """The epoch whose weights were kept; None where there was no validation part."""
+        losses = [each.val_loss for each in self.history_]
+        if not losses or np.isnan(losses).any():
+            return None
+        return self.history_[int(np.argmin(losses))].epoch
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")
@@ -267,6 +286,18 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
             )
         return found
 
+    def _known(self, y: Any, shape: tuple[int, ...], *, owner: str) -> tuple[Array, Array]:
+        """Labels as an array, and which rows have one."""
+        truth = np.asarray(y)
+        where = f"{type(self).__name__}.{owner}"
+        if truth.shape != shape:
+            raise bad_argument("y", owner=where, allowed=f"of shape {shape}", got=truth.shape)
+        missing = missing_labels(truth)
+        known: Array = ~missing.any(1) if self.multilabel_ else ~missing
+        if not known.any():
+            raise InputError(f"'y' of {where} has no label: there is nothing to compare with.")
+        return truth, known
+
     def _probabilities(self, embeddings: Embeddings) -> Array:
         with torch.no_grad():
             logits = self.head_.calibrated(torch.from_numpy(embeddings.values)).double()
@@ -303,7 +334,7 @@ class NodeLaGraphClassifier(FineTunedClassifier):
     """
 
     level: ClassVar[Level] = "node"
-    default_estimator: ClassVar[type[Estimator]] = NodeLaGraph
+    default_estimator: ClassVar[type[NodeLaGraph] | type[GraphLaGraph]] = NodeLaGraph
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -329,7 +360,7 @@ class GraphLaGraphClassifier(FineTunedClassifier):
     """
 
     level: ClassVar[Level] = "graph"
-    default_estimator: ClassVar[type[Estimator]] = GraphLaGraph
+    default_estimator: ClassVar[type[NodeLaGraph] | type[GraphLaGraph]] = GraphLaGraph
 
 
 def load_classifier(
@@ -341,6 +372,9 @@ def load_classifier(
         folder: that `save` or `graphlatent finetune` wrote.
         device: as in `FineTunedClassifier.load`.
     """
-    level = RunFolder(folder).read_config().level
-    found = NodeLaGraphClassifier if level == "node" else GraphLaGraphClassifier
-    return found.load(folder, device=device)
+    return classifier_class(str(RunFolder(folder).read_config().level)).load(folder, device=device)
+
+
+def classifier_class(level: str) -> type[NodeLaGraphClassifier] | type[GraphLaGraphClassifier]:
+    """The classifier of a level, 'node' or 'graph'."""
+    return NodeLaGraphClassifier if level == "node" else GraphLaGraphClassifier

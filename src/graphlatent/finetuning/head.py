@@ -10,9 +10,9 @@ import math
 import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
+from torch.nn import functional
 
 from graphlatent.finetuning.labels import UNLABELLED
-from graphlatent.finetuning.loss import label_loss
 from graphlatent.nn.decoders import linear
 from graphlatent.nn.graph_head import GraphHead
 from graphlatent.probes.solver.losses import Sigmoid, Softmax
@@ -54,7 +54,8 @@ class ClassifierHead(nn.Module):
 
     def calibrated(self, rows: Tensor) -> Tensor:
         """Logits divided by the temperature."""
-        return self(rows) / self.temperature
+        logits: Tensor = self(rows)
+        return logits / self.temperature
 
     @torch.no_grad()
     def fit_probe(self, rows: Tensor, codes: Tensor, weights: Tensor, l2: Tensor) -> list[Tensor]:
@@ -126,13 +127,34 @@ class ClassifierHead(nn.Module):
         """Set the temperature to the minimum of the log loss of validation rows.
 
         It changes probabilities and not the most probable class (Guo et al. 2017, "On Calibration
-        of Modern Neural Networks").
+        of Modern Neural Networks"). The targets are smoothed by as much as Platt (1999) does for n
+        rows, so that a few rows that are all predicted right do not give probabilities of 1.
         """
-        equal = logits.new_ones((2, logits.shape[1]) if codes.ndim == 2 else (logits.shape[1],))
+        target, known = smoothed_targets(codes, logits.shape[1])
 
         def loss(log_temperature: float) -> float:
-            return float(label_loss(logits / math.exp(log_temperature), codes, equal))
+            scaled = logits.double() / math.exp(log_temperature)
+            if codes.ndim == 1:
+                return float(-(target * torch.log_softmax(scaled, dim=1)).sum(1)[known].mean())
+            each = functional.binary_cross_entropy_with_logits(scaled, target, reduction="none")
+            return float(each[known].mean())
 
         bounds = (math.log(_COLDEST), math.log(_HOTTEST))
         found = minimize_scalar(loss, bounds=bounds, method="bounded")
         self.temperature.fill_(math.exp(float(found.x)))
+
+
+def smoothed_targets(codes: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
+    """Targets for calibration, and which of them are known.
+
+    Of n rows with K classes the class that a row has gets (n + 1) / (n + K), every other one
+    1 / (n + K). Of a 0/1 matrix, with n known entries in a column, a 1 is (n + 1) / (n + 2) and a 0
+    is 1 / (n + 2).
+    """
+    known = codes != UNLABELLED
+    if codes.ndim == 2:
+        n = known.sum(0).double()
+        return (codes.clamp(min=0) * n + 1) / (n + 2), known
+    n = float(known.sum())
+    one_hot = functional.one_hot(codes.clamp(min=0), num_classes).double()
+    return (one_hot * n + 1) / (n + num_classes), known

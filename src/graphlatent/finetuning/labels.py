@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.display import counted
 from graphlatent.errors import InputError, bad_argument, shown
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -83,7 +82,7 @@ def _classes(array: Array, *, of: str, owner: str) -> PartialLabels:
             f"'y' of {owner} is text and contains '-1'. For names of classes with -1 where a label"
             " is missing, give an array of dtype=object."
         )
-    known = ~_missing(array)
+    known = ~missing_labels(array)
     values = array[known]
     if values.dtype.kind == "f" and (values != np.floor(values)).any():
         raise InputError(
@@ -113,7 +112,7 @@ def _classes(array: Array, *, of: str, owner: str) -> PartialLabels:
 
 
 def _matrix(array: Array, *, owner: str) -> PartialLabels:
-    missing = _missing(array)
+    missing = missing_labels(array)
     codes = np.where(missing, UNLABELLED, array)
     wrong = codes[~np.isin(codes, (0, 1, UNLABELLED))]
     if wrong.size:
@@ -127,10 +126,11 @@ def _matrix(array: Array, *, owner: str) -> PartialLabels:
     return PartialLabels(np.arange(codes.shape[1]), codes)
 
 
-def _missing(array: Array) -> Array:
-    """Where there is no label."""
+def missing_labels(array: Array) -> Array:
+    """Where an array of labels has none: -1, and None and NaN where its type has them."""
     if array.dtype.kind == "f":
-        return np.isnan(array) | (array == UNLABELLED)
+        missing: Array = np.isnan(array) | (array == UNLABELLED)
+        return missing
     if array.dtype.kind == "O":
         flat = [
             value is None or value != value or (not isinstance(value, str) and value == UNLABELLED)
@@ -139,8 +139,8 @@ def _missing(array: Array) -> Array:
         return np.array(flat, dtype=bool).reshape(array.shape)
     if array.dtype.kind in "US":
         return np.zeros(array.shape, dtype=bool)
-    missing: Array = array == UNLABELLED
-    return missing
+    equal: Array = array == UNLABELLED
+    return equal
 
 
 def label_weights(
@@ -226,8 +226,3 @@ def held_out(
     keep = np.ones(len(order), dtype=bool)
     keep[chosen] = False
     return np.sort(order[keep]), np.sort(order[~keep])
-
-
-def describe_labels(labels: PartialLabels) -> str:
-    """How many rows have a label, in words."""
-    return f"{len(labels.labelled):,} of {counted(len(labels.codes), 'row')} labelled"

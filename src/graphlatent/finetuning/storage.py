@@ -71,9 +71,9 @@ class FineTuned:
             raise ValueError(f"it has format {values['format']!r}, this version reads {_FORMAT}")
         settings = dict(values["settings"])
         if isinstance(settings.get("class_weight"), list):
-            settings["class_weight"] = {name: value for name, value in settings["class_weight"]}
+            settings["class_weight"] = dict(settings["class_weight"])
         history = [
-            EpochRecord(**{k: math.nan if v is None else v for k, v in each.items()})
+            EpochRecord(int(each["epoch"]), _number(each["loss"]), _number(each["val_loss"]))
             for each in values["history"]
         ]
         return cls(
@@ -140,3 +140,8 @@ def read_fine_tuned(
 def _plain(value: Any) -> Any:
     """A class name as JSON has it."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _number(value: float | None) -> float:
+    """A number; NaN, which JSON does not have, is written as null."""
+    return math.nan if value is None else float(value)

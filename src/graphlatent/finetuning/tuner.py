@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -76,7 +76,7 @@ class FineTuner:
         self.everything = self.estimator._batch(self.graph)
         device = self.everything.graph_id.device
         self.codes = torch.from_numpy(self.labels.codes).to(device)
-        self.encoder: Any = self.estimator.model_.encoder
+        self.encoder = cast(nn.Module, self.estimator.model_.encoder)
         self.encoder.requires_grad_(True)
         self.source = None
         if self.estimator.level == "graph":
@@ -100,7 +100,7 @@ class FineTuner:
         with suited_threads(self.graph, self.estimator.settings_, whole=self.source is None):
             if self.source is None:
                 return self._embedded(torch.from_numpy(rows))
-            parts = torch.from_numpy(rows).split(_PREDICTED_AT_ONCE)
+            parts = torch.split(torch.from_numpy(rows), _PREDICTED_AT_ONCE)
             return torch.cat([self._embedded(part) for part in parts])
 
     def _embedded(self, rows: Tensor) -> Tensor:
@@ -142,7 +142,7 @@ class FineTuner:
             plan = [rows]
         else:
             order = torch.randperm(len(rows), generator=self.generator)
-            plan = list(rows[order].split(self.settings.batch_size))
+            plan = list(torch.split(rows[order], self.settings.batch_size))
         training_mode(self.estimator.model_)
         work = suited_threads(self.graph, self.estimator.settings_, whole=self.source is None)
         with work:

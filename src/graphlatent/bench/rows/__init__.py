@@ -1,8 +1,8 @@
 """The rows of tables: one object each, found by name.
 
 `untrained.py` has raw, propagated and random; `weisfeiler_lehman.py` wl; `lagraph.py` paper,
-released and tuned; `defaults.py` defaults; `finetuned.py` those with few labels; `method.py` the row of any other registered method,
-which needs no registration of its own.
+released and tuned; `defaults.py` defaults; `finetuned.py` those of tables about few labels;
+`method.py` the row of any other registered method, which needs no registration of its own.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,9 @@ from graphlatent.estimator import Estimator
 from graphlatent.finetuning.labels import PartialLabels, label_weights, read_labels
 from graphlatent.finetuning.settings import FineTuneSettings
 from graphlatent.finetuning.tuner import FineTuner, State, tunable_copy
+from graphlatent.probes.design import PREPROCESSING
 from graphlatent.probes.linear import (
     L2_GRID,
-    PREPROCESSING,
     checked_settings,
     linear_predictions,
     selection_text,
@@ -153,9 +154,10 @@ class FineTunedRow(Row):
             settings = FineTuneSettings(
                 linear_probe=probe, batch_size=BATCH_SIZE, random_state=cell.seed
             )
-            predictions = cell.protocol().choose(
-                lambda part, settings=settings: _tuned(part, estimator, encoded, rows, settings)
+            tune = partial(
+                _tuned, estimator=estimator, encoded=encoded, rows=rows, settings=settings
             )
+            predictions = cell.protocol().choose(tune)
             results[name] = cell.final(predictions, selection=GRID_WORDS)
         return RowOutcome(results, cell.training_facts(spec) if self.trained else {})
 
@@ -202,6 +204,7 @@ def _probed(cell: CellContext, rows: Any) -> Predictions:
 
 def _tuned(
     part: VisibleSplit,
+    *,
     estimator: Estimator,
     encoded: GraphData,
     rows: Any,
