@@ -293,7 +293,7 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         if truth.shape != shape:
             raise bad_argument("y", owner=where, allowed=f"of shape {shape}", got=truth.shape)
         missing = missing_labels(truth)
-        known: Array = ~missing.any(1) if self.multilabel_ else ~missing
+        known: Array = np.logical_not(missing.any(1) if self.multilabel_ else missing)
         if not known.any():
             raise InputError(f"'y' of {where} has no label: there is nothing to compare with.")
         return truth, known

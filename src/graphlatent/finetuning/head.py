@@ -152,9 +152,8 @@ def smoothed_targets(codes: Tensor, num_classes: int) -> tuple[Tensor, Tensor]:
     is 1 / (n + 2).
     """
     known = codes != UNLABELLED
+    n = known.sum(0).double()
     if codes.ndim == 2:
-        n = known.sum(0).double()
         return (codes.clamp(min=0) * n + 1) / (n + 2), known
-    n = float(known.sum())
     one_hot = functional.one_hot(codes.clamp(min=0), num_classes).double()
     return (one_hot * n + 1) / (n + num_classes), known
