@@ -30,6 +30,7 @@ STAGES = [
     ["methods"],
     ["representations", "weisfeiler_lehman"],
     ["probes"],
+    ["finetuning"],
     ["saved"],
     ["bench"],
     ["report"],

@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from graphlatent.data.readers.read import read_graphs
     from graphlatent.embedding import Embeddings
     from graphlatent.errors import GraphLatentError, GraphLatentWarning
-    from graphlatent.finetuning.classifier import (
-        GraphLaGraphClassifier,
-        NodeLaGraphClassifier,
-        load_classifier,
-    )
+    from graphlatent.finetuning.classifier import GraphLaGraphClassifier, NodeLaGraphClassifier
+    from graphlatent.finetuning.loading import load_classifier
     from graphlatent.io.runfolder import RunFolder
     from graphlatent.methods.bgrl import NodeBGRL
     from graphlatent.methods.dgi import NodeDGI
@@ -70,7 +67,7 @@ _HOMES = {
     "NodeLaGraphClassifier": "finetuning.classifier",
     "RunFolder": "io.runfolder",
     "TableOptions": "data.readers.options",
-    "load_classifier": "finetuning.classifier",
+    "load_classifier": "finetuning.loading",
     "load_dataset": "data.datasets",
     "load_estimator": "methods.registry",
     "probe": "probes.evaluation.probe",

@@ -139,9 +139,10 @@ class TestGradients:
     def test_a_loss_that_is_not_finite_says_what_to_do(self):
         tuner = make_tuner(lr=1e17)
         tuner.fit_probe(tuner.train[:0])
+        # The first step leaves finite weights that are far too large.
+        tuner.run_epoch()
         with pytest.raises(NonFiniteLossError, match=r"not a finite number. Try a smaller lr"):
-            for _ in range(5):
-                tuner.run_epoch()
+            tuner.run_epoch()
 
 
 class TestFitting:
@@ -278,7 +279,7 @@ class TestRefusals:
             ({"class_weight": "equal"}, "'class_weight' .* None, 'balanced' or a dict .* 'equal'"),
             (
                 {"pretraining": NodeLaGraph()},
-                r"'pretraining' .* must be an estimator that embeds graphs, such as GraphLaGraph\(\)",
+                r"'pretraining' .* must be an estimator that embeds graphs, such as Graph",
             ),
             ({"pretraining": 3}, "'pretraining' .* Got 3 instead"),
         ],
@@ -296,7 +297,7 @@ class TestRefusals:
 
     def test_labels_of_another_length_and_none(self):
         data, y = graphs_and_classes()
-        with pytest.raises(InputError, match="one entry per graph, 40, .* Got shape"):
+        with pytest.raises(InputError, match=r"one entry per graph, 40, .* Got shape"):
             graph_classifier().fit(data, y[:-1])
         fitted = graph_classifier(epochs=0).fit(data, y)
         with pytest.raises(ConfigError, match=r"'y' .*Classifier.score must be of shape \(40,\)"):
@@ -361,7 +362,7 @@ class TestFolders:
     def test_what_is_no_classifier_is_refused(self, tmp_path):
         data, y = graphs_and_classes()
         folder = GraphLaGraph(**SMALL).fit(data).save(tmp_path / "run")
-        with pytest.raises(RunFolderError, match="holds embeddings and no classifier. Fine-tune"):
+        with pytest.raises(RunFolderError, match=r"holds embeddings and no classifier. Fine-tune"):
             load_classifier(folder)
         tuned = graph_classifier(epochs=0).fit(data, y).save(tmp_path / "tuned")
         with pytest.raises(RunFolderError, match="holds a GraphLaGraphClassifier, which Node"):

@@ -10,10 +10,10 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from cases import generator
+from graphlatent.errors import ConfigError, InputError
 from graphlatent.finetuning.calibration import reliability_curve
 from graphlatent.finetuning.head import ClassifierHead, smoothed_targets
 from graphlatent.finetuning.loss import label_loss, probabilities
-from graphlatent.errors import ConfigError, InputError
 
 
 def case(num_classes=3, num_rows=60, width=5, seed=0):

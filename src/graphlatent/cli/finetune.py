@@ -57,7 +57,7 @@ def finetune(
     Rows with an empty cell or -1 in the column --label have no label.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
-        from graphlatent.finetuning.classifier import classifier_class
+        from graphlatent.finetuning.loading import classifier_class
         from graphlatent.io.runfolder import RunFolder
         from graphlatent.methods.registry import load_estimator
         from graphlatent.saved import input_paths
@@ -114,7 +114,7 @@ def predict(
 ) -> None:
     """Predict classes and their probabilities with a fine-tuned run."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
-        from graphlatent.finetuning.classifier import load_classifier
+        from graphlatent.finetuning.loading import load_classifier
 
         check_table_path(out, overwrite=overwrite)
         classifier = load_classifier(run_path)

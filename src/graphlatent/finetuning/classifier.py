@@ -27,7 +27,6 @@ from graphlatent.finetuning.loss import probabilities
 from graphlatent.finetuning.settings import ClassifierSettings, FineTuneSettings
 from graphlatent.finetuning.storage import FineTuned, read_fine_tuned, write_fine_tuned
 from graphlatent.finetuning.tuner import EpochRecord, FineTuner, tunable_copy, tune
-from graphlatent.io.runfolder import RunFolder
 from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.methods.registry import load_estimator
 from graphlatent.probes.metrics import accuracy, micro_f1
@@ -361,20 +360,3 @@ class GraphLaGraphClassifier(FineTunedClassifier):
 
     level: ClassVar[Level] = "graph"
     default_estimator: ClassVar[type[NodeLaGraph] | type[GraphLaGraph]] = GraphLaGraph
-
-
-def load_classifier(
-    folder: str | Path, *, device: str | None = None
-) -> NodeLaGraphClassifier | GraphLaGraphClassifier:
-    """The fitted classifier in a folder, of nodes or of graphs.
-
-    Args:
-        folder: that `save` or `graphlatent finetune` wrote.
-        device: as in `FineTunedClassifier.load`.
-    """
-    return classifier_class(str(RunFolder(folder).read_config().level)).load(folder, device=device)
-
-
-def classifier_class(level: str) -> type[NodeLaGraphClassifier] | type[GraphLaGraphClassifier]:
-    """The classifier of a level, 'node' or 'graph'."""
-    return NodeLaGraphClassifier if level == "node" else GraphLaGraphClassifier

@@ -259,7 +259,6 @@ def _defaults(recipe: Recipe) -> Any:
     return recipe.default_settings()
 
 
-register(FewRawRow())
 register(
     FineTunedRow(
         "finetune-random",
@@ -303,3 +302,4 @@ register(
         ],
     )
 )
+register(FewRawRow())
