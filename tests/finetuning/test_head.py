@@ -118,13 +118,20 @@ class TestTemperature:
         head.fit_temperature(4 * logits, torch.where(torch.arange(4000) < 2000, codes, -1))
         assert float(head.temperature) == pytest.approx(4, rel=0.15)
 
-    def test_a_few_rows_that_are_all_right_do_not_give_certainty(self):
-        head = ClassifierHead(2, 2)
+    @pytest.mark.parametrize("right", [3, 0])
+    def test_a_few_rows_give_neither_certainty_nor_its_opposite(self, right):
         logits = torch.tensor([[3.0, 0.0], [0.0, 3.0], [3.0, 0.0]])
-        head.fit_temperature(logits, torch.tensor([0, 1, 0]))
-        # Three rows: the smoothed target is 4 / 5.
-        probability = torch.softmax(logits[0] / head.temperature, 0)[0]
-        assert float(probability) == pytest.approx(0.8, abs=1e-3)
+        codes = torch.tensor([0, 1, 0])
+        codes = codes if right else 1 - codes
+        head = ClassifierHead(2, 2)
+        head.fit_temperature(logits, codes)
+        # With three rows the targets are 4 / 5 and 1 / 5; on a fine grid.
+        grid = np.linspace(-4, 4, 80_001)
+        margin = (3 if right else -3) / np.exp(grid)
+        loss = 3 * (0.8 * np.logaddexp(0, -margin) + 0.2 * np.logaddexp(0, margin)) + grid**2 / 2
+        best = math.exp(grid[loss.argmin()])
+        assert float(head.temperature) == pytest.approx(best, rel=1e-3)
+        assert 1 < best < 8
 
     def test_smoothed_targets_by_hand(self):
         targets, known = smoothed_targets(torch.tensor([2, -1, 0]), 3)
@@ -133,6 +140,15 @@ class TestTemperature:
         targets, _ = smoothed_targets(torch.tensor([[1, 0], [0, -1]]), 2)
         np.testing.assert_allclose(targets[:, 0], [3 / 4, 1 / 4])
         np.testing.assert_allclose(targets[0, 1], 1 / 3)
+
+    def test_several_labels(self):
+        gen = generator(0)
+        logits = torch.randn(3000, 2, generator=gen)
+        codes = (torch.rand(3000, 2, generator=gen) < torch.sigmoid(logits)).long()
+        codes[::3, 0] = -1
+        head = ClassifierHead(2, 2)
+        head.fit_temperature(logits / 3, codes)
+        assert float(head.temperature) == pytest.approx(1 / 3, rel=0.1)
 
 
 class TestReliability:

@@ -23,7 +23,8 @@ PROBE_L2 = (1e-1, 1e-2, 1e-3, 1e-4)
 """L2 weights of the linear probe that validation chooses from; rows have mean squared norm 1."""
 DEFAULT_L2 = 1e-2
 """The one that is used where there is no validation part."""
-_COLDEST, _HOTTEST = 0.05, 20.0
+# Largest |log T| of a temperature.
+_WIDEST = 5.0
 
 
 class ClassifierHead(nn.Module):
@@ -124,23 +125,27 @@ class ClassifierHead(nn.Module):
 
     @torch.no_grad()
     def fit_temperature(self, logits: Tensor, codes: Tensor) -> None:
-        """Set the temperature to the minimum of the log loss of validation rows.
+        """Set the temperature T to that with the lowest loss on validation rows.
 
         It changes probabilities and not the most probable class (Guo et al. 2017, "On Calibration
-        of Modern Neural Networks"). The targets are smoothed by as much as Platt (1999) does for n
-        rows, so that a few rows that are all predicted right do not give probabilities of 1.
+        of Modern Neural Networks"). Differs from that paper, since there may be only a few rows:
+        targets are smoothed by as much as Platt (1999) does for n rows, so that rows that are all
+        right do not give certainty, and log T has a standard normal prior, so that rows told by
+        chance do not give its opposite. With many rows neither matters. Minimised is
+        sum_v loss(z_v / T, target_v) + (log T)^2 / 2.
         """
         target, known = smoothed_targets(codes, logits.shape[1])
+        logits, target = logits[known].double(), target[known]
 
-        def loss(log_temperature: float) -> float:
-            scaled = logits.double() / math.exp(log_temperature)
+        def penalised_loss(log_temperature: float) -> float:
+            scaled = logits / math.exp(log_temperature)
             if codes.ndim == 1:
-                return float(-(target * torch.log_softmax(scaled, dim=1)).sum(1)[known].mean())
-            each = functional.binary_cross_entropy_with_logits(scaled, target, reduction="none")
-            return float(each[known].mean())
+                loss = -(target * torch.log_softmax(scaled, dim=1)).sum()
+            else:
+                loss = functional.binary_cross_entropy_with_logits(scaled, target, reduction="sum")
+            return float(loss) + log_temperature**2 / 2
 
-        bounds = (math.log(_COLDEST), math.log(_HOTTEST))
-        found = minimize_scalar(loss, bounds=bounds, method="bounded")
+        found = minimize_scalar(penalised_loss, bounds=(-_WIDEST, _WIDEST), method="bounded")
         self.temperature.fill_(math.exp(float(found.x)))
 
 
