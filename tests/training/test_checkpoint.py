@@ -128,8 +128,8 @@ def test_positions_of_another_type(snapshot, name, value):
     ("position", "message"),
     [
         ({"epoch": 5}, "its epoch must be an integer of at least 0 of at most 4. Got 5"),
-        ({"epoch": 2}, r"its history must be torch.float64 of shape \(2, 4\)"),
-        ({"step": 1}, r"its values must be torch.float32 of shape \(1, 3\)"),
+        ({"epoch": 2}, r"its history must be torch.float64 of shape \(2, 5\)"),
+        ({"step": 1}, r"its values must be torch.float32 of shape \(1, 4\)"),
         ({"term_names": ["other"]}, "its terms must be"),
         ({"term_names": 7}, "its terms must be"),
         ({"method": []}, "the state of its method is no JSON object"),
