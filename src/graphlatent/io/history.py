@@ -29,7 +29,7 @@ class History:
         loss: the weighted sum of the terms.
         terms: each term by name, before it is multiplied by its weight.
         lr: the learning rate.
-        gradient_norm: the norm of the gradient of all weights; empty without diagnostics.
+        gradient_norm: the norm of the gradient of all weights; None without diagnostics.
         diagnostics: measurements of the embedding by name, with their epochs as "epoch"; empty
             where nothing was measured.
         selected_epoch: the epoch whose weights the fitted model has; None while it trains.
@@ -38,14 +38,15 @@ class History:
     loss: list[float] = field(default_factory=list)
     terms: dict[str, list[float]] = field(default_factory=dict)
     lr: list[float] = field(default_factory=list)
-    gradient_norm: list[float] = field(default_factory=list)
+    gradient_norm: list[float] | None = None
     diagnostics: dict[str, list[float]] = field(default_factory=dict)
     selected_epoch: int | None = None
 
     @classmethod
-    def of(cls, term_names: Sequence[str]) -> History:
-        """An empty history of these terms."""
-        return cls(terms={name: [] for name in term_names})
+    def of(cls, term_names: Sequence[str], *, gradient_norm: bool = False) -> History:
+        """An empty history of these terms, with or without the norm of the gradient."""
+        norms: list[float] | None = [] if gradient_norm else None
+        return cls(terms={name: [] for name in term_names}, gradient_norm=norms)
 
     def __len__(self) -> int:
         return len(self.loss)
@@ -76,7 +77,7 @@ class History:
         for name, column in self.terms.items():
             column.append(terms[name])
         self.lr.append(lr)
-        if gradient_norm is not None:
+        if self.gradient_norm is not None and gradient_norm is not None:
             self.gradient_norm.append(gradient_norm)
 
     def append_diagnostics(self, epoch: int, values: Mapping[str, float]) -> None:
@@ -87,7 +88,7 @@ class History:
     def columns(self) -> dict[str, list[float]]:
         """The table of epochs, column by column, counted from 1, without the diagnostics."""
         epochs = [float(i + 1) for i in range(len(self))]
-        norms = {GRADIENT_NORM: self.gradient_norm} if self.gradient_norm else {}
+        norms = {} if self.gradient_norm is None else {GRADIENT_NORM: self.gradient_norm}
         return {"epoch": epochs, "loss": self.loss, **self.terms, "lr": self.lr, **norms}
 
     def to_csv(self) -> str:
@@ -178,5 +179,5 @@ class History:
         values = {name: [float(v) for v in column] for name, column in columns.items()}
         own = ("epoch", "loss", "lr", GRADIENT_NORM)
         terms = {n: v for n, v in values.items() if n not in own}
-        norms = values.get(GRADIENT_NORM, [])
+        norms = values.get(GRADIENT_NORM)
         return cls(loss=values["loss"], terms=terms, lr=values["lr"], gradient_norm=norms)

@@ -29,8 +29,13 @@ class Collapse:
     sign: str
 
 
-def find_collapse(history: History) -> Collapse | None:
-    """The first sign of collapse in the diagnostics of a history; None where there is none."""
+def find_collapse(history: History, settings: Settings) -> Collapse | None:
+    """The first sign of collapse in the diagnostics of a history; None where there is none.
+
+    A combined embedding carries the features and their averages beside the encoder's output, so
+    that what the encoder alone no longer contains is not lost: only the rank is a sign there.
+    """
+    carried = getattr(settings, "embedding", "") == "combined"
     measured = history.diagnostics
     ranks, recovered = (measured.get(name, []) for name in ("effective_rank", "recovery"))
     for epoch, rank, recovery in zip(measured.get("epoch", []), ranks, recovered, strict=True):
@@ -40,7 +45,8 @@ def find_collapse(history: History) -> Collapse | None:
                 f" encoder's {ranks[0]:.3g}"
             )
             return Collapse(int(epoch), sign)
-        if recovered[0] >= _RECOVERABLE and recovery < RECOVERED_SHARE * recovered[0]:
+        comparable = recovered[0] >= _RECOVERABLE and not carried
+        if comparable and recovery < RECOVERED_SHARE * recovered[0]:
             sign = (
                 f"a linear map recovers {max(recovery, 0.0):.0%} of the variance of the untrained"
                 " encoder's embedding from it"

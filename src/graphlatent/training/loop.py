@@ -100,7 +100,7 @@ class Training:
         self.watch = Watch(method, model, batches)
         # The whole training set as one batch, where a source keeps only its edges.
         self.everything: Callable[[], Batch] = lambda: batches.everything
-        self.history = History.of(method.term_names)
+        self.history = History.of(method.term_names, gradient_norm=settings.diagnostics)
         self.epoch, self.step = 0, 0
         on_gpu = device.type == "cuda"
         self.sample_every = SAMPLE_EVERY if on_gpu and settings.patience is None else 1

@@ -26,7 +26,7 @@ def selected_epoch(history: History, settings: Settings) -> int:
 
     Later measurements choose either the same epoch or their own.
     """
-    collapse = find_collapse(history)
+    collapse = find_collapse(history, settings)
     before = settings.on_collapse == "stop" or settings.select == "before_collapse"
     limit = collapse.epoch if collapse is not None and before else len(history) + 1
     measured = history.diagnostics

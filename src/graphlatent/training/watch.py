@@ -67,14 +67,17 @@ class Watch:
         if selects(self.settings) and selected_epoch(history, self.settings) == epoch:
             state = self.model.state_dict()
             self.kept = {name: value.detach().clone() for name, value in state.items()}
-        collapse = find_collapse(history)
+        collapse = find_collapse(history, self.settings)
         if collapse is None or collapse.epoch != epoch or self.settings.on_collapse == "ignore":
             return
         warnings.warn(collapse_warning(collapse, self.settings), GraphLatentWarning, stacklevel=7)
 
     def stops(self, history: History) -> bool:
         """Whether training ends because of a collapse."""
-        return self.settings.on_collapse == "stop" and find_collapse(history) is not None
+        return (
+            self.settings.on_collapse == "stop"
+            and find_collapse(history, self.settings) is not None
+        )
 
     def finish(self, history: History) -> None:
         """Load the weights of the selected epoch, and record which one it is.
