@@ -30,7 +30,9 @@ from graphlatent.training.checkpoint import check_snapshot
 from graphlatent.training.diagnostics import latest
 from graphlatent.training.finite import first_not_finite, settings_to_lower, training_state
 from graphlatent.training.fitted import current_embedding
-from graphlatent.training.hooks import Hooks, Measured, Progress
+from graphlatent.training.hooks import Hooks as Hooks
+from graphlatent.training.hooks import Measured
+from graphlatent.training.hooks import Progress as Progress
 from graphlatent.training.hooks import check_hooks as check_hooks
 from graphlatent.training.peak_memory import PeakMemory
 from graphlatent.training.stepper import (
