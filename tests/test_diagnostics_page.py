@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
-
-import pytest
 
 from graphlatent import GraphLatentWarning
 
@@ -16,7 +15,8 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 def test_the_examples(capsys):
     names: dict = {}
     printed: list[str] = []
-    with pytest.warns(GraphLatentWarning) as caught:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", GraphLatentWarning)
         for language, block in BLOCKS:
             if language == "python":
                 exec(compile(block, "docs/diagnostics.md", "exec"), names)

@@ -83,6 +83,8 @@ class TestAlignment:
         second = torch.tensor([[5.0, 0.0], [7.0, 0.0], [0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
         # Parallel 0, orthogonal 2, both zero 0, one zero 2, opposite 4.
         assert alignment(first, second) == pytest.approx((0 + 2 + 0 + 2 + 4) / 5)
+        # Nothing is masked.
+        assert alignment(first[:0], second[:0]) == 0
 
     @settings(max_examples=20, deadline=None)
     @given(seed=st.integers(0, 99), scale=st.floats(1e-3, 1e3))
@@ -103,21 +105,22 @@ class TestRecovery:
         assert recovery(start, start[:, :2]) == pytest.approx(0.4, abs=0.05)
 
     def test_against_ridge_regression_by_numpy(self):
-        start, rows = normal(80, 4), normal(80, 4) + 0.8 * normal(80, 4, seed=3)
+        start, rows = normal(120, 4), normal(120, 4) + 0.8 * normal(120, 4, seed=3)
         target, source = (
-            np.clip((v - v[:40].mean(0)) / v[:40].std(0), -5, 5)
+            np.clip((v - v[:60].mean(0)) / v[:60].std(0), -5, 5)
             for v in (start.numpy(), rows.numpy())
         )
-        fitted, held_out = source[:40], source[40:]
+        fitted, held_out = source[:60], source[60:]
         # The primal solution; the ridge is a thousandth of the mean squared norm of a row.
-        ridge = 1e-3 * np.square(fitted).sum() / 40
-        weight = np.linalg.solve(fitted.T @ fitted + ridge * np.eye(4), fitted.T @ target[:40])
-        error = np.square(target[40:] - held_out @ weight).sum()
-        expected = 1 - error / np.square(target[40:]).sum()
+        ridge = 1e-3 * np.square(fitted).sum() / 60
+        weight = np.linalg.solve(fitted.T @ fitted + ridge * np.eye(4), fitted.T @ target[:60])
+        error = np.square(target[60:] - held_out @ weight).sum()
+        expected = 1 - error / np.square(target[60:]).sum()
         assert recovery(start, rows) == pytest.approx(expected, abs=1e-9)
 
     def test_tiny_and_constant_rows(self):
-        start = normal(10, 3)
-        assert recovery(start[:3], start[:3]) == 1.0
-        assert recovery(torch.ones(10, 3), start) == 1.0
-        assert recovery(start, torch.ones(10, 3)) == 0.0
+        start, equal = normal(100, 3), torch.ones(100, 3)
+        assert recovery(equal, start) == 1.0
+        assert recovery(start, equal) == 0.0
+        # Too few rows to tell.
+        assert recovery(start[:99], equal[:99]) == recovery(start[:0], equal[:0]) == 1.0

@@ -13,6 +13,8 @@ CONSTANT = 1e-6
 # Clipping keeps single large graphs, whose sums are far from the others, from deciding.
 _CLIP = 5.0
 _RIDGE = 1e-3
+MIN_ROWS = 100
+"""Fewer rows are too few for the regression of `recovery`."""
 
 
 def effective_rank(rows: Tensor) -> float:
@@ -58,13 +60,16 @@ def alignment(first: Tensor, second: Tensor) -> float:
     """The mean squared distance of the same row in two views, both scaled to norm 1 (Wang and Isola
     2020, https://arxiv.org/abs/2005.10242): 0 where they agree, 2 where they are orthogonal.
 
-    A row that is 0 in both views agrees; one that is 0 in one view counts as orthogonal.
+    A row that is 0 in both views agrees; one that is 0 in one view counts as orthogonal. 0 where
+    there are no rows.
 
     Args:
         first: rows of one view [M, D].
         second: the same rows in the other view [M, D].
     """
     a, b = (rows.to(torch.float64) for rows in (first, second))
+    if a.shape[0] == 0:
+        return 0.0
     a_norm, b_norm = a.norm(dim=1), b.norm(dim=1)
     both = (a_norm > 0) & (b_norm > 0)
     scale = torch.where(both, a_norm * b_norm, torch.ones_like(a_norm))
@@ -84,9 +89,11 @@ def recovery(start: Tensor, rows: Tensor) -> float:
         start: rows of the untrained encoder [M, D'].
         rows: the same rows of the present one [M, D].
     """
+    if rows.shape[0] < MIN_ROWS:
+        return 1.0
     half = rows.shape[0] // 2
     target, source = _standardised(start, half), _standardised(rows, half)
-    if half < 2 or target.shape[1] == 0:
+    if target.shape[1] == 0:
         return 1.0
     if source.shape[1] == 0:
         return 0.0
