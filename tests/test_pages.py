@@ -1,0 +1,82 @@
+"""Running a page notices what is wrong with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pages import blocks, commands_of, difference, run_page
+
+PRINTED = """note: one
+│ a │ 90.4 │
+│ b │ 10 │
+similar 0.412, 1,234 rows
+last
+"""
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        PRINTED,
+        "note: one\n...\nsimilar 0.412, 1,234 rows\nlast\n",
+        "...\nlast\n",
+        "note: one\n│  a  │ 91.2 │\n...\nsimilar 0.42, 1,234 rows\n...\n".replace(
+            "0.42,", "0.430,"
+        ),
+    ],
+)
+def test_what_a_page_may_show(shown):
+    assert difference(shown, PRINTED) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "problem"),
+    [
+        ("note: two\n...\n", "'note: two' is not printed as line 1"),
+        ("note: one\nlast\n", "'last' is not printed as line 2"),
+        ("...\n│ b │ 11 │\n...\n", "'│ b │ 11 │' is not printed"),
+        ("...\n│ a │ 94.4 │\n...\n", "'│ a │ 94.4 │' is not printed"),
+        ("...\nsimilar 0.512, 1,234 rows\n...\n", "'similar 0.512, 1,234 rows' is not printed"),
+        ("note: one\n", "'│ a │ 90.4 │' is printed too"),
+        ("...\nlast\nnote: one\n", "'note: one' is not printed as line 6"),
+    ],
+)
+def test_what_it_may_not_show(shown, problem):
+    assert difference(shown, PRINTED) == problem
+
+
+def test_rows_that_vary_are_counted():
+    assert (
+        difference("...\n│ x │\n│ y │\nsimilar 0.412, 1,234 rows\n...\n", PRINTED, varies=True)
+        is None
+    )
+    assert (
+        difference("note: one\n│ x │\nlast\n", PRINTED, varies=True)
+        == "'last' is not printed as line 3"
+    )
+
+
+def test_blocks_and_commands():
+    page = "a\n```csv e.csv\nx\n```\nb\n```\ngraphlatent info e.csv  # why\n```\n"
+    first = blocks(page)[0]
+    assert (first.language, first.info, first.text) == ("csv", "e.csv", "x\n")
+    assert commands_of(blocks(page, "")[0]) == [["graphlatent", "info", "e.csv"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("```python\nprint(1)\n```\n```text\n2\n```\n", "'2' is not printed as line 1"),
+        ("```\ngraphlatent info nothing.csv\n```\n", "There is no file"),
+        ("```\nrm -r nothing\n```\n", "unknown program: rm"),
+        (
+            "```python\nopen('a.csv', 'w').write('x\\n')\n```\n```csv a.csv\ny\n...\n```\n",
+            "a.csv begins with 'x",
+        ),
+    ],
+)
+def test_a_page_that_is_wrong_fails(text, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "page.md").write_text(text)
+    with pytest.raises(AssertionError, match=message):
+        run_page(tmp_path / "page.md")
