@@ -45,15 +45,14 @@ def test_what_it_may_not_show(shown, problem):
     assert difference(shown, PRINTED) == problem
 
 
-def test_rows_that_vary_are_counted():
-    assert (
-        difference("...\n│ x │\n│ y │\nsimilar 0.412, 1,234 rows\n...\n", PRINTED, varies=True)
-        is None
-    )
-    assert (
-        difference("note: one\n│ x │\nlast\n", PRINTED, varies=True)
-        == "'last' is not printed as line 3"
-    )
+def test_numbers_and_ids_that_vary():
+    shown = "...\n│ a │ 3 │\n│ b │ x-7 │\nsimilar 0.9, 8 rows\n...\n"
+    assert difference(shown, PRINTED, varies=True) is None
+    assert difference(shown, PRINTED) == "'│ a │ 3 │' is not printed"
+    other = shown.replace("rows", "columns")
+    problem = "'similar 0.9, 8 columns' is not printed as line 4"
+    assert difference(other, PRINTED, varies=True) == problem
+    assert difference("note: one\n", PRINTED, varies=True) == "'│ a │ 90.4 │' is printed too"
 
 
 def test_blocks_and_commands():

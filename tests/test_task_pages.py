@@ -13,7 +13,7 @@ from pages import run_page
 
 PAGES = [*sorted((ROOT / "docs" / "tasks").glob("*.md")), ROOT / "docs" / "faq.md"]
 # So that the page of a large graph takes seconds
-SMALLER = {"large_graph.md": {"--rows 100000": "--rows 3000"}}
+SMALLER = {"large_graph.md": {"--rows 100000": "--rows 1500"}}
 
 
 def similar_products(names):
@@ -41,7 +41,7 @@ def other_papers(names):
 
 def large_graph(names):
     with np.load("run/small.npz") as file:
-        assert file["embeddings"].dtype == np.float16 and file["embeddings"].shape == (3000, 64)
+        assert file["embeddings"].dtype == np.float16 and file["embeddings"].shape == (1500, 64)
 
 
 CHECKS = {
