@@ -1,6 +1,6 @@
 """Draw accuracy against the number of labelled graphs, from the records in results/.
 
-python benchmarks/label_budgets.py [--out docs/label_budgets.png]
+python benchmarks/label_budgets.py [--out docs/images/label_budgets.png]
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def scores(records: list[Record], cell: Recipe, row: str) -> np.ndarray:
 def main() -> None:
     """One panel for each data set, one line for each row."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "label_budgets.png")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images" / "label_budgets.png")
     options = parser.parse_args()
     records = read_ledger(ROOT / "results")
     cells = recipes_of("label-budgets")

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
     from graphlatent.methods.registry import load_estimator
     from graphlatent.probes.evaluation.probe import probe
+    from graphlatent.probes.training_probe import TrainingProbe
     from graphlatent.saved import read_embeddings
+    from graphlatent.training.selection import choose_run
 
 __all__ = [
     "Embeddings",
@@ -44,7 +46,9 @@ __all__ = [
     "NodeLaGraphClassifier",
     "RunFolder",
     "TableOptions",
+    "TrainingProbe",
     "__version__",
+    "choose_run",
     "load_classifier",
     "load_dataset",
     "load_estimator",
@@ -67,6 +71,8 @@ _HOMES = {
     "NodeLaGraphClassifier": "finetuning.classifier",
     "RunFolder": "io.runfolder",
     "TableOptions": "data.readers.options",
+    "TrainingProbe": "probes.training_probe",
+    "choose_run": "training.selection",
     "load_classifier": "finetuning.loading",
     "load_dataset": "data.datasets",
     "load_estimator": "methods.registry",

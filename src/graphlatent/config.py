@@ -13,27 +13,25 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 from torch import nn
 
 from graphlatent.encoder_size import refuse_too_large
-from graphlatent.errors import ConfigError, bad_argument, no_effect, shown
-from graphlatent.setting_types import Doc as Doc
-from graphlatent.setting_types import Range as Range
+from graphlatent.errors import ConfigError, no_effect, shown
 from graphlatent.setting_types import (
+    Diagnostics,
+    OnCollapse,
+    Select,
     allowed_values,
-    fits,
-    is_number,
-    is_too_large,
-    largest,
+    check_values,
     union_members,
 )
+from graphlatent.setting_types import Doc as Doc
+from graphlatent.setting_types import Range as Range
+from graphlatent.setting_types import field_hints as field_hints
 
 Level: TypeAlias = Literal["node", "graph"]
 
@@ -159,6 +157,9 @@ class Settings:
             " a CPU always fp32"
         ),
     ] = "tf32"
+    diagnostics: Diagnostics = True
+    on_collapse: OnCollapse = "warn"
+    select: Select = "last"
     progress: Annotated[
         bool, Doc("show a progress bar (in a terminal or a notebook), and the time it takes")
     ] = False
@@ -178,6 +179,10 @@ class Settings:
         """Raise a `ConfigError` where settings contradict each other, or need too much memory."""
         if isinstance(self.encoder, str):
             refuse_too_large(self.hidden_dim, self.num_layers, owner=owner)
+        if not self.diagnostics and self.on_collapse == "stop":
+            raise no_effect("on_collapse", owner=owner, without="diagnostics=True")
+        if not self.diagnostics and self.select != "last":
+            raise no_effect("select", owner=owner, without="diagnostics=True")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -242,19 +247,6 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 _NONE = "none"
 
 
-def field_hints(cls: type[Settings]) -> Mapping[str, Any]:
-    """The annotated type of each setting of `cls`, in order."""
-    hashable: Any = cls
-    return _field_hints(hashable)
-
-
-@cache
-def _field_hints(cls: type[Any]) -> Mapping[str, Any]:
-    # Evaluating annotations takes a millisecond, and every check of settings needs them
-    hints = get_type_hints(cls, include_extras=True)
-    return MappingProxyType({f.name: hints[f.name] for f in dataclasses.fields(cls)})
-
-
 def describe(cls: type[Settings]) -> list[tuple[str, str, object, str]]:
     """(name, allowed values, default, description) of every setting, for help pages.
 
@@ -284,32 +276,6 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
     resolved = dataclasses.replace(settings, **{**plain, **filled})
     resolved.check_together(owner)
     return resolved
-
-
-def check_values(
-    settings: Any, *, owner: str, preset: Mapping[str, Any] = MappingProxyType({})
-) -> dict[str, Any]:
-    """Check the fields of a dataclass against their annotated types.
-
-    Args:
-        settings: whose fields are annotated as those of `Settings` are.
-        owner: for messages.
-        preset: names of fields that may be None besides.
-
-    Returns:
-        The numbers among them as int, float and bool, whatever their type was.
-
-    Raises:
-        ConfigError: where a value is not allowed; names the setting, its range and the value.
-    """
-    for name, hint in field_hints(type(settings)).items():
-        value = getattr(settings, name)
-        if not fits(value, hint) and not (value is None and name in preset):
-            allowed = allowed_values(hint)
-            if "inf)" in allowed and is_number(value) and math.inf != value and is_too_large(value):
-                allowed += f", and at most {largest(value)}"
-            raise bad_argument(name, owner=owner, allowed=allowed, got=value)
-    return _plain_numbers(settings)
 
 
 def from_mapping(cls: type[AnySettings], values: Mapping[str, Any], *, where: str) -> AnySettings:
@@ -383,15 +349,3 @@ def to_mapping(settings: Settings) -> dict[str, Any]:
     defaults = {f.name: f.default for f in dataclasses.fields(settings)}
     written = {k: _NONE if v is None else v for k, v in values.items()}
     return {k: v for k, v in written.items() if values[k] is not None or defaults[k] is not None}
-
-
-def _plain_numbers(settings: Settings) -> dict[str, Any]:
-    """Checked numbers of any type, such as NumPy's, as int, float and bool for writing."""
-    plain: dict[str, Any] = {}
-    for name, hint in field_hints(type(settings)).items():
-        value, types = getattr(settings, name), union_members(hint)
-        if value is not None and (int in types or float in types):
-            plain[name] = int(value) if int in types else float(value)
-        elif bool in types and value is not None:
-            plain[name] = bool(value)
-    return plain

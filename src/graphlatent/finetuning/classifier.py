@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from graphlatent.config import Level, check_values
+from graphlatent.config import Level
 from graphlatent.data.graph import GraphData
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import ConfigError, InputError, bad_argument, not_fitted
@@ -30,6 +30,7 @@ from graphlatent.finetuning.tuner import EpochRecord, FineTuner, tunable_copy, t
 from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.methods.registry import load_estimator
 from graphlatent.probes.metrics import accuracy, micro_f1
+from graphlatent.setting_types import check_values
 
 Array = np.ndarray[Any, Any]
 Self = TypeVar("Self", bound="FineTunedClassifier")
