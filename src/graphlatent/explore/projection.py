@@ -138,7 +138,7 @@ def _tsne(rows: Array, *, seed: int) -> Array:
     # Rows of length 1 that differ by less are the same
     init = "pca" if min(rows.shape) >= 2 and float(np.ptp(rows)) > 1e-6 else "random"
     model = TSNE(perplexity=perplexity, init=init, learning_rate="auto", random_state=seed)
-    # A thousand iterations of some milliseconds, in each of which several threads wait for each other
+    # A thousand iterations of some milliseconds, in each of which threads wait for each other
     with library_threads_for(_TSNE_WORK * len(rows)):
         points: Array = model.fit_transform(rows)
     return points
