@@ -53,7 +53,7 @@ class Links:
 
     Args:
         pairs: int64 [K, 2], the smaller node number first.
-        score: of all pairs that look so, the estimated share that are edges of the graph [K].
+        score: estimated probability that the pair is an edge of the graph [K].
         similarity: cosine of both embeddings [K].
         shared: number of shared neighbours [K].
         num_scored: pairs without an edge that were scored.

@@ -59,6 +59,8 @@ def test_files_that_are_no_embeddings(tmp_path):
         == f"The folder {tmp_path} holds no embeddings.parquet. Give a run folder of a finished"
         " 'graphlatent train', or a file."
     )
+    assert message("nix") == f"There is no file or folder {tmp_path / 'nix'}. Check the path."
+    (tmp_path / "e.txt").write_text("")
     assert (
         message("e.txt")
         == "Embeddings are read from a run folder or a file ending in .parquet, .npz, .csv, .npy."

@@ -30,7 +30,7 @@ from graphlatent.data.readers.options import options_of_run
 from graphlatent.embedding import SUFFIXES
 from graphlatent.errors import InputError
 from graphlatent.io.parquet import check_parquet
-from graphlatent.io.regular_files import is_folder
+from graphlatent.io.regular_files import exists, is_folder, near_name
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix, row_normalized
 from graphlatent.probes.evaluation.baselines import (
@@ -136,6 +136,9 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
         path = path / "embeddings.parquet"
     suffix, name = path.suffix.lower(), f"embeddings ({path.name})"
     if suffix not in (*SUFFIXES, ".npy"):
+        if not exists(path):
+            hint = near_name(path) or "Check the path."
+            raise InputError(f"There is no file or folder {path}. {hint}")
         raise InputError(
             "Embeddings are read from a run folder or a file ending in"
             f" {', '.join((*SUFFIXES, '.npy'))}. Got '{path.name}'."
