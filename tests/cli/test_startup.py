@@ -44,6 +44,25 @@ print(json.dumps([codes, [name for name in {SLOW_IMPORTS!r} if name in sys.modul
     assert imported == []
 
 
+@pytest.mark.parametrize(
+    ("given", "used"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")]
+)
+def test_waiting_threads_sleep_unless_set_otherwise(given, used):
+    """Torch's threads read the variable when torch is imported, so it is set before."""
+    code = f"""
+import os, sys
+os.environ.pop("OMP_WAIT_POLICY", None)
+os.environ.update({given!r})
+sys.argv = ["graphlatent", "--version"]
+from graphlatent.cli import main
+try:
+    main()
+except SystemExit:
+    print(os.environ["OMP_WAIT_POLICY"], "torch" in sys.modules)
+"""
+    assert run_python(code).splitlines()[-1] == f"{used} False"
+
+
 def test_every_command_is_asked_for_help():
     from graphlatent.cli.app import app, bench, data
 
