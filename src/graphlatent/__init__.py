@@ -83,6 +83,7 @@ _MODULES = [
     "representations",
     "saved",
     "setting_types",
+    "theory",
     "training",
     "weisfeiler_lehman",
 ]
