@@ -47,5 +47,3 @@ def test_mistakes(tmp_path):
     assert ".png, .pdf or .svg" in fails("bound", "--plot", tmp_path / "a.txt")
     swap = fails("bound", *FAST, "--set", "mask_value=swap")
     assert "masks that do not depend on the features" in swap
-        "bound", *FAST, "--set", "mask_value=swap"
-    )

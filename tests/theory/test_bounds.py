@@ -36,7 +36,7 @@ def estimate(layer, *, latent=None, rows=None, width=WIDTH, **options):
     return estimate_bound(
         LatentPredictor(layers=lambda x: [layer(x)], decode=lambda h: h),
         latent,
-        noise_std=torch.full((width,), SIGMA, dtype=torch.float64),
+        sigma=torch.full((width,), SIGMA, dtype=torch.float64),
         masker=Masker(rows or random_rows(2), values),
         generator=torch.Generator().manual_seed(0),
         graph_id=options.pop("graph_id", None),
@@ -126,7 +126,7 @@ def test_several_graphs_add_up():
             estimate_bound(
                 LatentPredictor(layers=lambda x: [x], decode=lambda h: h),
                 torch.zeros(int(chosen.sum()), WIDTH, dtype=torch.float64),
-                noise_std=torch.full((WIDTH,), SIGMA, dtype=torch.float64),
+                sigma=torch.full((WIDTH,), SIGMA, dtype=torch.float64),
                 masker=Masker(lambda _: torch.tensor([1]), no_features),
                 generator=torch.Generator().manual_seed(0),
                 sampling=Sampling(masks=60, draws=20),

@@ -83,7 +83,7 @@ def estimate_bound(
     predictor: LatentPredictor,
     latent: Tensor,
     *,
-    noise_std: Tensor,
+    sigma: Tensor,
     masker: Masker,
     generator: torch.Generator,
     graph_id: Tensor | None = None,
@@ -98,7 +98,7 @@ def estimate_bound(
     Args:
         predictor: the network; its weights must not depend on the noise that is drawn here.
         latent: F, [N, d].
-        noise_std: standard deviation of the noise in each feature, [d].
+        sigma: standard deviation of the noise in each feature, [d].
         masker: draws masks.
         generator: source of all other randomness.
         graph_id: graph of each node, int64 [N], ascending; None for one graph.
@@ -119,7 +119,7 @@ def estimate_bound(
         # |f_J - f'_J|^2, |H_J - H'_J|^2, |z - z'|^2 of each graph, added over the draws.
         changes = torch.zeros(3, num_graphs, dtype=torch.float64)
         for _ in range(draws):
-            noise = torch.randn(latent.shape, generator=generator, dtype=latent.dtype) * noise_std
+            noise = torch.randn(latent.shape, generator=generator, dtype=latent.dtype) * sigma
             x = latent + noise
             masked_x = x.clone()
             masked_x[rows] = leak * x[rows] + (1 - leak) * masker.values(rows, generator)
@@ -143,8 +143,8 @@ def estimate_bound(
     parts = table.T.numpy()
     readout_mean = float(parts[5].mean())
     return BoundEstimate(
-        entry_noise=float(noise_std.max()),
-        row_noise=float(noise_std.square().sum().sqrt()),
+        entry_noise=float(sigma.max()),
+        row_noise=float(sigma.square().sum().sqrt()),
         lipschitz=predictor.lipschitz,
         readout_constant=constant,
         readout_ratio=float(parts[4].mean()) / readout_mean if readout_mean > 0 else 0.0,

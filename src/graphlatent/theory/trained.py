@@ -16,7 +16,7 @@ from graphlatent.data.features import encode_features
 from graphlatent.data.synthetic import LatentGraph, LatentGraphSet
 from graphlatent.errors import ConfigError
 from graphlatent.estimator import Estimator
-from graphlatent.methods.lagraph.masking import draw_mask
+from graphlatent.methods.lagraph.masking import draw_mask, masked_view
 from graphlatent.methods.lagraph.model import LaGraphModel
 from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.ops.sparse import to_dense
@@ -83,7 +83,7 @@ def bound_of(
     settings = _checked_settings(estimator)
     # Double precision, in which both sides of an equality differ by sampling only.
     model = cast(LaGraphModel, copy.deepcopy(estimator.model_)).to("cpu", torch.float64).eval()
-    batch, noise_std = _encoded(estimator, model, made)
+    batch, sigma = _encoded(estimator, model, made)
     latent = cast(Tensor, batch.x)
     predictor = LatentPredictor(
         layers=partial(model.encode, structure=batch.structure),
@@ -94,7 +94,7 @@ def bound_of(
     return estimate_bound(
         predictor,
         latent,
-        noise_std=noise_std,
+        sigma=sigma,
         masker=_masker(model, batch, settings),
         generator=torch.Generator().manual_seed(seed),
         graph_id=batch.graph_id,
@@ -146,11 +146,7 @@ def _masker(model: LaGraphModel, batch: Batch, settings: LaGraphSettings) -> Mas
         return draw_mask(batch, settings, generator=generator, token=model.token).rows
 
     def values(chosen: Tensor, generator: torch.Generator) -> Tensor:
-        shape = (len(chosen), batch.x.shape[1])
-        if settings.mask_value == "noise":
-            noise = torch.randn(shape, generator=generator, dtype=torch.float64)
-            return noise * settings.noise_std
-        token = model.token if settings.mask_value == "token" else None
-        return torch.zeros(shape, dtype=torch.float64) if token is None else token.expand(shape)
+        view = masked_view(batch, chosen, settings, generator=generator, token=model.token)
+        return cast(Tensor, view.values)
 
     return Masker(rows, values)
