@@ -31,8 +31,9 @@ def parts(a, b, *, latent, sigma, masked):
     return found.reconstruction.mean(), found.output_change.mean()
 
 
-def minimiser(alpha, *, masked, steps=np.linspace(0, 1, 6)):
-    """(a, b) that minimise reconstruction + alpha * invariance, for F that is alike at neighbours."""
+def minimiser(alpha, *, masked):
+    """(a, b) that minimise reconstruction + alpha * invariance where neighbours have equal F."""
+    steps = np.linspace(0, 1, 6)
     row = np.random.default_rng(0).normal(size=WIDTH)
     latent = torch.from_numpy(np.tile(row, (NODES, 1)))
     values = {}
