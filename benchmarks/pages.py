@@ -309,6 +309,39 @@ def without_arguments(make: Callable[[], str]) -> BlockMaker:
     return lambda arguments: make()
 
 
+def label_free_table() -> str:
+    """The accuracy of every rule that chooses an epoch, and of a choice by validation labels."""
+    found = [json.loads(line) for line in (RESULTS / "label_free.jsonl").read_text().splitlines()]
+    rules = ("untrained", "last", "effective_rank", "objective", "before_collapse")
+    lines = [
+        f"| set | settings | epochs | seeds | validation | {' | '.join(rules)} | collapse |",
+        "|---" * (len(rules) + 6) + "|",
+    ]
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for record in sorted(found, key=lambda r: (r["set"], r["settings"], r["seed"])):
+        of = (record["set"], record["settings"], record["epochs"])
+        groups.setdefault(of, []).append(record)
+    losses: dict[str, list[float]] = {rule: [] for rule in rules}
+    for (name, settings, epochs), records_of in groups.items():
+        best = statistics.mean(100 * r["accuracy"]["validation"] for r in records_of)
+        cells = []
+        for rule in rules:
+            score = statistics.mean(100 * r["accuracy"][rule] for r in records_of)
+            losses[rule].append(score - best)
+            at = "/".join(str(r["epoch"][rule]) for r in records_of)
+            cells.append(f"{score:.1f} ({at})")
+        collapsed = "/".join(
+            "-" if r["collapse"] is None else str(r["collapse"]) for r in records_of
+        )
+        lines.append(
+            f"| {name} | {settings} | {epochs} | {len(records_of)} | {best:.1f} |"
+            f" {' | '.join(cells)} | {collapsed} |"
+        )
+    means = (f"{statistics.mean(v):+.1f}, {min(v):+.1f}" for v in losses.values())
+    lines.append(f"| minus validation: mean, worst | | | | | {' | '.join(means)} | |")
+    return "\n".join(lines)
+
+
 MAKERS: Mapping[str, BlockMaker] = {
     "table": table_maker(ROOT / "results"),
     "speed": without_arguments(short_table),
@@ -319,6 +352,7 @@ MAKERS: Mapping[str, BlockMaker] = {
     "memory": without_arguments(memory_line),
     "probes": without_arguments(probes_table),
     "collapse": without_arguments(collapse_table),
+    "labelfree": without_arguments(label_free_table),
     "defaults": without_arguments(defaults_tables),
     "unknown": without_arguments(unknown_tables),
     "weights": without_arguments(weights_table),

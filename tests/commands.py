@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from graphlatent.cli.app import app
 
 
-def run(*args: object) -> tuple[int, str, str]:
-    """(exit code, standard output, standard error) of a command."""
+def invoked(*args: object) -> Result:
+    """What is left of a command that ended as commands end."""
     result = CliRunner().invoke(app, [str(each) for each in args])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
+    return result
+
+
+def run(*args: object) -> tuple[int, str, str]:
+    """(exit code, standard output, standard error) of a command."""
+    result = invoked(*args)
     return result.exit_code, result.stdout, result.stderr
+
+
+def typed(*args: object) -> tuple[int, str]:
+    """(exit code, what a terminal shows: both outputs in their order) of a command."""
+    result = invoked(*args)
+    return result.exit_code, result.output
 
 
 def told(*args: object) -> dict:

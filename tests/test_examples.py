@@ -14,6 +14,7 @@ from installed import run_installed
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 EXPECTED = {
     "own_csv.py": "saved",
+    "make_data.py": "wrote products.csv: 400 rows",
     "networkx_graph.py": "embedded 34 members",
     "molecules.py": "embeddings of 100 molecules: (100, ",
     "molecules_bbbp.py": "GraphLaGraph: test AUC 0.",

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from commands import run
+from installed import ROOT
+from pages import blocks, commands_of, run_page
 
-PAGE = (Path(__file__).parents[1] / "docs" / "explore.md").read_text()
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-
-
-def commands():
-    """The commands of the page, and those that its text mentions with the run of the page."""
-    for language, block in BLOCKS:
-        if not language:
-            yield from block.strip().splitlines()
+PAGE = ROOT / "docs" / "explore.md"
 
 
 @pytest.mark.filterwarnings("ignore::graphlatent.GraphLatentWarning")
 def test_the_examples(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names: dict = {}
-    for language, block in BLOCKS:
-        if language == "python":
-            exec(compile(block, "docs/explore.md", "exec"), names)
-            continue
-        for line in block.strip().splitlines():
-            program, *words = shlex.split(line)
-            assert program == "graphlatent"
-            code, _, err = run(*words)
-            assert code == 0, f"{line}: {err}"
+    names = run_page(PAGE).names
     of_id = pd.read_csv("nodes.csv").set_index("id")["kind"]
     # Clusters are the kinds, neighbours and links of one kind
     table = pd.crosstab(of_id.loc[names["clusters"].index].to_numpy(), names["clusters"].to_numpy())
@@ -50,5 +32,5 @@ def test_the_examples(tmp_path, monkeypatch):
 
 
 def test_every_command_after_training_is_on_the_page():
-    used = {line.split()[1] for line in commands()}
+    used = {words[1] for block in blocks(PAGE.read_text(), "") for words in commands_of(block)}
     assert {"map", "neighbors", "cluster", "links", "outliers", "export"} <= used

@@ -13,16 +13,12 @@ import pandas as pd
 import pytest
 
 from installed import ROOT, other_modules, run_installed
+from pages import blocks, commands_of
 
 
-def blocks(language: str) -> list[str]:
-    """The code blocks of README's section "Use it" in a language ('' for the shell)."""
-    section = (ROOT / "README.md").read_text().partition("\n## Use it\n")[2].partition("\n## ")[0]
-    return [
-        code
-        for name, code in re.findall(r"```(\w*)\n(.*?)```", section, re.DOTALL)
-        if name == language
-    ]
+def section(name: str) -> str:
+    """A section of README."""
+    return (ROOT / "README.md").read_text().partition(f"\n## {name}\n")[2].partition("\n## ")[0]
 
 
 @pytest.fixture
@@ -48,22 +44,37 @@ def folder(tmp_path) -> Path:
 
 @pytest.mark.slow
 def test_python(folder):
-    (code,) = blocks("python")
+    (block,) = blocks(section("Use it"), "python")
+    code = block.text + "model.save('model'); print(frame.shape[0], frame.index[0])"
     done = run_installed(["python", "-c", code], folder=folder)
     assert done.returncode == 0, done.stderr
-    features = json.loads((folder / "my-model" / "features.json").read_text())
+    assert done.stdout.strip() == "40 0"
+    features = json.loads((folder / "model" / "features.json").read_text())
     assert [column["name"] for column in features["columns"]] == ["age", "plan"]
-    assert len(pd.read_parquet(folder / "new.parquet")) == 30
 
 
 @pytest.mark.slow
 def test_shell(folder):
-    install, commands = blocks("")
-    assert install.startswith("pip install .")
-    done = run_installed(["sh", "-e", "-c", commands], folder=folder)
+    train, then, make = blocks(section("Use it"), "")
+    assert [words[:2] for words in commands_of(make)] == [["make", "demo"], ["make", "test"]]
+    done = run_installed(["sh", "-e", "-c", train.text + then.text], folder=folder)
     assert done.returncode == 0, done.stderr
     assert len(pd.read_parquet(folder / "run" / "embeddings.parquet")) == 40
     assert len(pd.read_parquet(folder / "new.parquet")) == 30
+
+
+def test_installation_names_the_cpu_build_before_the_package():
+    text = section("Install")
+    assert text.index("whl/cpu") < text.index("pip install .")
+    assert all(system in text for system in ("Linux", "macOS", "Windows"))
+    # So that `make` finds the version that it would install
+    pinned = re.search(r"^torch==[\d.]+", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert pinned is not None and f"{pinned[0]} --index-url" in section("Use it")
+
+
+def test_the_picture_is_there_and_small():
+    (name,) = re.findall(r"!\[[^]]+\]\(([^)]+\.png)\)", (ROOT / "README.md").read_text())
+    assert 10_000 < (ROOT / name).stat().st_size < 200_000
 
 
 def test_what_is_imported_is_a_dependency():

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
     from graphlatent.methods.registry import load_estimator
     from graphlatent.probes.evaluation.probe import probe
+    from graphlatent.probes.training_probe import TrainingProbe
     from graphlatent.saved import read_embeddings
+    from graphlatent.training.selection import choose_run
 
 __all__ = [
     "Embeddings",
@@ -40,7 +42,9 @@ __all__ = [
     "NodeLaGraph",
     "RunFolder",
     "TableOptions",
+    "TrainingProbe",
     "__version__",
+    "choose_run",
     "load_dataset",
     "load_estimator",
     "probe",
@@ -60,6 +64,8 @@ _HOMES = {
     "NodeLaGraph": "methods.lagraph.estimators",
     "RunFolder": "io.runfolder",
     "TableOptions": "data.readers.options",
+    "TrainingProbe": "probes.training_probe",
+    "choose_run": "training.selection",
     "load_dataset": "data.datasets",
     "load_estimator": "methods.registry",
     "probe": "probes.evaluation.probe",

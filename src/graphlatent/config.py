@@ -24,9 +24,10 @@ from torch import nn
 
 from graphlatent.encoder_size import refuse_too_large
 from graphlatent.errors import ConfigError, bad_argument, no_effect, shown
-from graphlatent.setting_types import Doc as Doc
-from graphlatent.setting_types import Range as Range
 from graphlatent.setting_types import (
+    Diagnostics,
+    OnCollapse,
+    Select,
     allowed_values,
     fits,
     is_number,
@@ -34,6 +35,8 @@ from graphlatent.setting_types import (
     largest,
     union_members,
 )
+from graphlatent.setting_types import Doc as Doc
+from graphlatent.setting_types import Range as Range
 
 Level: TypeAlias = Literal["node", "graph"]
 
@@ -159,6 +162,9 @@ class Settings:
             " a CPU always fp32"
         ),
     ] = "tf32"
+    diagnostics: Diagnostics = True
+    on_collapse: OnCollapse = "warn"
+    select: Select = "last"
     progress: Annotated[
         bool, Doc("show a progress bar (in a terminal or a notebook), and the time it takes")
     ] = False
@@ -178,6 +184,10 @@ class Settings:
         """Raise a `ConfigError` where settings contradict each other, or need too much memory."""
         if isinstance(self.encoder, str):
             refuse_too_large(self.hidden_dim, self.num_layers, owner=owner)
+        if not self.diagnostics and self.on_collapse == "stop":
+            raise no_effect("on_collapse", owner=owner, without="diagnostics=True")
+        if not self.diagnostics and self.select != "last":
+            raise no_effect("select", owner=owner, without="diagnostics=True")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

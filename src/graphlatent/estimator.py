@@ -47,11 +47,10 @@ from graphlatent.io.history import History
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.io.versions import versions
 from graphlatent.methods.base import Method
-from graphlatent.nn.norm import has_statistics, measure_statistics
 from graphlatent.ops.devices import pick_device
 from graphlatent.setting_docs import ShownInNotebook
 from graphlatent.training.encoding import fit_encoding, stored_encoding
-from graphlatent.training.finite import check_statistics, fit_head
+from graphlatent.training.fitted import finish_model
 from graphlatent.training.loop import Hooks, Training, check_hooks, checked_epochs, seeded
 from graphlatent.training.progress import training_bar
 from graphlatent.training.resume import begin, begin_or_resume
@@ -68,7 +67,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         model_: the trained model.
         method_: the method with its settings.
         features_: encoding of the features, fixed at fit time.
-        history_: loss and terms per epoch.
+        history_: loss and terms per epoch, and diagnostics of the embedding.
         embedding_dim_: width of the embeddings.
         peak_memory_: peak of GPU memory in training, in bytes; None on a CPU.
         n_features_in_: width of the encoded features.
@@ -324,12 +323,8 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
 
         The weights of a complete run contain them.
         """
-        if not complete and (has_statistics(model) or hasattr(model, "head")):
-            batch = everything()
-            if has_statistics(model):
-                measure_statistics(model, lambda: training.method.measure(model, batch))
-                check_statistics(model, training.settings)
-            fit_head(training.method, model, batch)
+        if not complete:
+            finish_model(training.method, model, everything)
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import numpy as np
 from torch import nn
@@ -101,3 +101,19 @@ def allowed_values(hint: Any) -> str:
             name = _TYPE_NAMES[member]
             words.append(f"{name} {limits}".strip() if member in (int, float) else name)
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
+
+
+Diagnostics: TypeAlias = Annotated[
+    bool, Doc("measure the embedding during training, without labels (effective rank and others)")
+]
+OnCollapse: TypeAlias = Annotated[
+    Literal["warn", "stop", "ignore"],
+    Doc("where training damages the embedding: warn, or also stop and keep the weights before"),
+]
+Select: TypeAlias = Annotated[
+    Literal["last", "effective_rank", "objective", "before_collapse"],
+    Doc(
+        "epoch whose weights are kept, chosen without labels: the last one, that of the highest"
+        " effective rank or lowest loss, or the last one without a sign of collapse"
+    ),
+]

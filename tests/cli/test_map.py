@@ -55,7 +55,12 @@ def test_colours_are_joined_by_id(tables):
     assert found.tolist() == nodes["city"].tolist()
     shuffled.head(20).to_csv(tables / "half.csv", index=False)
     words = ["map", tables / "run", "--color", "city", "--labels", tables / "half.csv"]
-    assert "has no row for 20 of the 40" in fails(*words, "--id", "who")
+    assert told(*words, "--id", "who")["points"] == 40
+    half = values_of(tables / "run", "city", table=tables / "half.csv", id_column="who")
+    assert sum(value is None for value in half) == 20
+    misspelt = shuffled.assign(who=["x", *shuffled["who"][1:]])
+    misspelt.to_csv(tables / "half.csv", index=False)
+    assert "has no row for 1 of the 40" in fails(*words, "--id", "who", "--overwrite")
 
 
 def test_labels_of_a_graph_without_a_node_table(tmp_path):

@@ -403,18 +403,33 @@ def test_options_that_cannot_be(folder, options, message):
 
 def test_ids_and_labels_that_cannot_be(folder):
     table = pd.read_csv(folder / "labels.csv")
-    table[~table["id"].isin(["user 04", "user 09"])].to_csv(folder / "short.csv", index=False)
-    short = fails(folder / "e.parquet", "--labels", folder / "short.csv", "--label", "kind")
+    table["id"] = table["id"].replace({"user 04": "usr 04", "user 09": "usr 09"})
+    table.to_csv(folder / "misspelt.csv", index=False)
+    misspelt = fails(folder / "e.parquet", "--labels", folder / "misspelt.csv", "--label", "kind")
     assert (
-        short
-        == "labels (short.csv) has no row for 2 of the 60 embeddings, the first of id 'user 04'."
-        " Add them, with empty labels."
+        misspelt == "labels (misspelt.csv) has no row for 2 of the 60 embeddings, the first of id"
+        " 'user 04', but rows of other ids, the first 'usr 04'. Remove those rows, or add the"
+        " missing ones with empty labels."
     )
     assert (
         fails(folder / "e.parquet", "--labels", labels_with(folder, kind=["x"] * 60))
         == "labels (own.csv): every label in column 'kind' is 'x'. A probe needs two classes or"
         " more."
     )
+
+
+def test_a_table_of_the_labelled_rows_only(folder):
+    table = pd.read_csv(folder / "labels.csv")[["id", "kind"]]
+    table[::2].to_csv(folder / "some.csv", index=False)
+    table.assign(kind=table["kind"].where(table.index % 2 == 0)).to_csv(
+        folder / "all.csv", index=False
+    )
+    some, every = (
+        told(folder / "e.parquet", "--labels", folder / f"{name}.csv", "--train", 0.4)
+        for name in ("some", "all")
+    )
+    assert some["results"] == every["results"]
+    assert "30 of 60 rows have no label and are left out" in some["notes"]
 
 
 def test_embeddings_that_are_not_finite(folder, rows):

@@ -34,7 +34,7 @@ def test_append_adds_an_epoch():
 
 def test_a_tensor_of_other_terms_is_rejected():
     with pytest.raises(ValueError, match="has shape"):
-        History.from_tensor(torch.zeros(2, 4), term_names=["a"])
+        History.from_tensor(torch.zeros(2, 5), term_names=["a"])
 
 
 @pytest.mark.parametrize(

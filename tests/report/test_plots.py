@@ -64,6 +64,26 @@ def test_history_without_epochs_and_over_many_magnitudes(tmp_path, figures):
     assert panel.get_yscale() == "log"
 
 
+def test_diagnostics_have_panels_of_their_own_from_epoch_0(tmp_path, figures):
+    history = History.of(["a"], gradient_norm=True)
+    history.append_diagnostics(0, {"effective_rank": 9.0, "dead_units": 0.0})
+    for loss in (3.0, 2.0, 1.0):
+        history.append(loss, {"a": loss}, 0.1, gradient_norm=2 * loss)
+    history.append_diagnostics(3, {"effective_rank": 5.0, "dead_units": 0.25})
+    history.selected_epoch = 1
+    plot_history(history, tmp_path / "history.png")
+    panels = {panel.get_title(loc="left"): panel for panel in figures[0].axes}
+    assert list(panels) == ["Loss", "A term", "Gradient norm", "Effective rank", "Dead units"]
+    rank = panels["Effective rank"].lines
+    np.testing.assert_array_equal(rank[0].get_xydata(), [[0, 9], [3, 5]])
+    # A line at the epoch whose weights were kept, which is not the last one.
+    np.testing.assert_array_equal(rank[1].get_xdata(), [1, 1])
+    np.testing.assert_array_equal(panels["Gradient norm"].lines[0].get_ydata(), [6, 4, 2])
+    history.selected_epoch = 3
+    plot_history(history, tmp_path / "history.png")
+    assert all(len(panel.lines) == 1 for panel in figures[1].axes)
+
+
 def test_any_named_terms_are_drawn(tmp_path, figures):
     history = History.of(["same_view", "b", "c", "d"])
     history.append(1.0, dict.fromkeys(history.terms, 0.5), lr=0.1)

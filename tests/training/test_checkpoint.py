@@ -58,7 +58,7 @@ def test_a_run_takes_its_own_snapshot(snapshot):
     "name",
     [
         *("optimizer.0.exp_avg", "optimizer.1.exp_avg_sq", "optimizer.0.step", WEIGHT),
-        *("plan_state", "step_state", "history", "values"),
+        *("plan_state", "step_state", "history", "values", "diagnostics"),
     ],
 )
 @pytest.mark.parametrize("form", ["smaller", "larger", "flat", "type"])
@@ -128,8 +128,8 @@ def test_positions_of_another_type(snapshot, name, value):
     ("position", "message"),
     [
         ({"epoch": 5}, "its epoch must be an integer of at least 0 of at most 4. Got 5"),
-        ({"epoch": 2}, r"its history must be torch.float64 of shape \(2, 4\)"),
-        ({"step": 1}, r"its values must be torch.float32 of shape \(1, 3\)"),
+        ({"epoch": 2}, r"its history must be torch.float64 of shape \(2, 5\)"),
+        ({"step": 1}, r"its values must be torch.float32 of shape \(1, 4\)"),
         ({"term_names": ["other"]}, "its terms must be"),
         ({"term_names": 7}, "its terms must be"),
         ({"method": []}, "the state of its method is no JSON object"),
@@ -140,6 +140,25 @@ def test_positions_of_another_type(snapshot, name, value):
 def test_positions_that_do_not_fit(snapshot, position, message):
     with pytest.raises(ValueError, match=message):
         make_training().restore(changed(snapshot, **position))
+
+
+def test_diagnostics_of_other_epochs_and_selected_weights(snapshot):
+    table = snapshot.tensors["diagnostics"].clone()
+    assert table[:, 0].tolist() == [0, 1]
+    table[1, 0] = 3
+    tensors = {**snapshot.tensors, "diagnostics": table}
+    other = dataclasses.replace(snapshot, tensors=tensors)
+    assert refused(other) == "its diagnostics are not of the epochs [0, 1]"
+    for start in (torch.zeros(3), torch.zeros(2000, 4), torch.zeros(0, 4)):
+        tensors = {**snapshot.tensors, "diagnostics_start": start}
+        message = refused(dataclasses.replace(snapshot, tensors=tensors))
+        assert message.startswith("its diagnostics_start must be torch.float32")
+    # Weights of a selected epoch are there exactly where an epoch is selected.
+    name = f"selected.{WEIGHT.removeprefix('model.')}"
+    tensors = {**snapshot.tensors, name: snapshot.tensors[WEIGHT]}
+    assert refused(dataclasses.replace(snapshot, tensors=tensors)) == f"it has the unknown {name}"
+    with pytest.raises(ValueError, match=r"it lacks selected\.decoder"):
+        make_training(select="objective").restore(snapshot)
 
 
 def test_steps_after_the_end_of_an_epoch(snapshot):

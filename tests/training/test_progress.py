@@ -13,7 +13,7 @@ import pytest
 from graphlatent import GraphLaGraph, NodeDGI, NodeLaGraph
 from graphlatent.training import progress as module
 from graphlatent.training.duration import TimeEstimate, in_words
-from graphlatent.training.loop import Hooks
+from graphlatent.training.loop import Hooks, Progress
 from graphlatent.training.progress import training_bar
 
 EDGES = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -178,3 +178,19 @@ def test_epochs_of_the_preset_are_told_too(monkeypatch, capsys):
     slow_training(model, monkeypatch, seconds=1.0)
     assert model.epochs is None
     assert capsys.readouterr().err == "note: training takes about 2 minutes (100 epochs)\n"
+
+
+def test_the_bar_shows_the_effective_rank_where_it_was_measured():
+    bar = module._TerminalBar()
+    progress = Progress(3, 9, 1.5, {"a": 0.5}, {"effective_rank": 34.06, "recovery": 1.0})
+    bar.update(progress)
+    assert bar.bar.tasks[0].fields["terms"] == "loss 1.5  a 0.5  rank 34.1"
+    bar.update(replace(progress, diagnostics={}))
+    assert bar.bar.tasks[0].fields["terms"] == "loss 1.5  a 0.5"
+    reports = []
+    NodeLaGraph(epochs=8, hidden_dim=4).fit(
+        (EDGES, np.eye(3)), hooks=Hooks(on_epoch=reports.append)
+    )
+    # Epoch 7 is not measured: it shows what epoch 6 had.
+    ranks = [report.diagnostics["effective_rank"] for report in reports]
+    assert len(reports) == 8 and ranks[6] == ranks[5] != ranks[7]

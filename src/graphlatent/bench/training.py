@@ -112,6 +112,10 @@ class Trainings:
             "random_state": self.seed,
             "device": str(self.device),
             "progress": False,
+            # Epochs are given; measuring changes nothing but takes time.
+            "diagnostics": False,
+            "on_collapse": "ignore",
+            "select": "last",
         }
         # What the record says, and not what a default is for a graph of this size.
         for name in ("hidden_dim", "epochs"):

@@ -267,12 +267,16 @@ def _result(
     seconds: float,
     run: RunFolder,
 ) -> dict[str, Any]:
+    from graphlatent.training.diagnostics import latest
+
     history = estimator.history_
     return {
         "level": estimator.level,
         "method": estimator.method.name,
         "input": about,
         "epochs": len(history),
+        "selected_epoch": history.selected_epoch,
+        "diagnostics": latest(history.diagnostics),
         "loss": history.loss[-1] if len(history) else None,
         **{name: column[-1] if column else None for name, column in history.terms.items()},
         "embedding_dim": estimator.embedding_dim_,
@@ -287,6 +291,8 @@ def _report(output: Output, result: dict[str, Any]) -> None:
     rows = result["input"]["nodes"] if result["level"] == "node" else result["input"]["graphs"]
     loss = "" if result["loss"] is None else f", loss {result['loss']:.4g}"
     output.say(f"Trained {counted(result['epochs'], 'epoch')} in {result['seconds']:.1f} s{loss}.")
+    if result["selected_epoch"] != result["epochs"]:
+        output.say(f"The weights are those after epoch {result['selected_epoch']}.")
     output.say(
         f"{counted(rows, 'embedding')} of width {result['embedding_dim']} in {result['embeddings']}"
     )

@@ -339,8 +339,7 @@ class RunFolder:
                     " cannot be resumed. Start again with --overwrite."
                 )
             try:
-                names = json.loads(snapshot.position)["term_names"]
-                return History.from_tensor(snapshot.tensors["history"], term_names=names)
+                return History.from_snapshot(snapshot.tensors, json.loads(snapshot.position))
             except (ValueError, KeyError, TypeError) as error:
                 raise RunFolderError(f"{self.state_path} is damaged: {error}.") from error
         try:

@@ -92,6 +92,21 @@ def safe_sqrt(value: Tensor) -> Tensor:
     return torch.where(positive, root, torch.zeros_like(value))
 
 
+@dataclass(frozen=True, eq=False)
+class EmbeddedViews:
+    """What diagnostics measure of a batch.
+
+    Args:
+        rows: the encoder's embeddings without a head, of nodes [N, D] or of graphs [B, D].
+        first: embeddings of some nodes in one view, [R, H]; None of a method without two views.
+        second: the same nodes in the other view, [R, H].
+    """
+
+    rows: Tensor
+    first: Tensor | None = None
+    second: Tensor | None = None
+
+
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
@@ -112,6 +127,8 @@ class Method(ABC, Generic[AnySettings]):
     """The names of the terms that `step` returns, in order."""
     fixed_shapes: ClassVar[bool] = False
     """Whether `step` has shapes that do not depend on values, and no host synchronisation."""
+    has_views: ClassVar[bool] = False
+    """Whether `views` returns the same nodes in two views, which should be embedded alike."""
     edge_dim: int = 0
     """Features of an edge, for `build_encoder`; set before `build` is called."""
 
@@ -181,6 +198,20 @@ class Method(ABC, Generic[AnySettings]):
         else:
             matrix = self.smoothing_matrix(model, batch)
             head.fit(batch.x, matrix, layers[-1], batch.coordinates, generator=generator)
+
+    def views(self, model: nn.Module, batch: Batch, *, generator: torch.Generator) -> EmbeddedViews:
+        """Embeddings for diagnostics; a method with two views returns both and sets `has_views`.
+
+        Args:
+            model: as in a step; called without gradients.
+            batch: part of the training set, or all of it.
+            generator: source of all randomness, on the batch's device.
+        """
+        return EmbeddedViews(self._embedded(self.encode(model, batch), batch))
+
+    def _embedded(self, layers: list[Tensor], batch: Batch) -> Tensor:
+        """The embeddings before any head, of nodes or of graphs."""
+        return self._pooled(layers, batch) if self.level == "graph" else layers[-1]
 
     def smoothing_matrix(self, model: nn.Module, batch: Batch) -> SparseMatrix:
         """The matrix D^-1/2 (A + I) D^-1/2 of a batch, [N, N], for the head of a node embedding."""

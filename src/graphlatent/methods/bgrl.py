@@ -23,7 +23,7 @@ from graphlatent import config
 from graphlatent.config import Doc, NodeSettings, Range
 from graphlatent.data.batches import Batch, EdgeList, Structure
 from graphlatent.estimator import NodeEstimator
-from graphlatent.methods.base import Method, Term
+from graphlatent.methods.base import EmbeddedViews, Method, Term
 from graphlatent.methods.registry import register
 from graphlatent.nn.decoders import linear
 from graphlatent.nn.edge_dropout import DroppableMatrix, drop_edges
@@ -83,6 +83,7 @@ class BGRL(Method[BGRLSettings]):
     name: ClassVar[str] = "bgrl"
     term_names: tuple[str, ...] = ("view_1", "view_2")
     fixed_shapes: ClassVar[bool] = True
+    has_views: ClassVar[bool] = True
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> BGRLModel:
         """A newly initialised predictor and encoders with batch norm before every activation."""
@@ -108,13 +109,22 @@ class BGRL(Method[BGRLSettings]):
         self, model: nn.Module, batch: Batch, *, generator: torch.Generator
     ) -> dict[str, Term]:
         """The two terms of the loss, for two random views."""
+        return self.terms(cast(BGRLModel, model), batch, *self._draw_views(batch, generator))
+
+    def views(self, model: nn.Module, batch: Batch, *, generator: torch.Generator) -> EmbeddedViews:
+        """The online encoder's embeddings of the graph, and of two random views of it."""
+        encoder = cast(BGRLModel, model).encoder
+        first, second = (encoder.layers(*v)[-1] for v in self._draw_views(batch, generator))
+        return EmbeddedViews(self.encode(model, batch)[-1], first, second)
+
+    def _draw_views(self, batch: Batch, generator: torch.Generator) -> list[View]:
         s, x, gen = self.settings, batch.x, generator
         views: list[View] = []
         for mask, drop in ((s.feature_mask_1, s.edge_drop_1), (s.feature_mask_2, s.edge_drop_2)):
             keep = torch.rand(x.shape[1], generator=gen, device=x.device) >= mask
             structure = drop_edges(batch.structure, drop, generator=gen)
             views.append((MaskedColumns(x, keep.to(x.dtype)), structure))
-        return self.terms(cast(BGRLModel, model), batch, *views)
+        return views
 
     def terms(self, model: BGRLModel, batch: Batch, view_1: View, view_2: View) -> dict[str, Term]:
         """The two terms of the loss, for given views."""

@@ -8,11 +8,13 @@ from graphlatent.probes.links import hold_out_edges, link_probe
 from graphlatent.probes.protocol import Protocol, ReleasedProtocol
 from graphlatent.probes.results import ProbeResult, paired, summarize
 from graphlatent.probes.svm import svm_probe
+from graphlatent.probes.training_probe import TrainingProbe
 
 __all__ = [
     "ProbeResult",
     "Protocol",
     "ReleasedProtocol",
+    "TrainingProbe",
     "cluster_probe",
     "community_probe",
     "hold_out_edges",

@@ -167,7 +167,7 @@ def _distances(estimator: NodeLaGraph, made: LatentGraph) -> tuple[float, float]
 def _draw(
     estimator: Estimator, graph: GraphData, labels: Any, out: Path, title: str, *, maps: bool
 ) -> None:
-    plot_history(estimator.history_.columns(), out / "loss.png")
+    plot_history(estimator.history_, out / "loss.png")
     if maps:
         rows = estimator.transform(graph)
         plot_map(rows, out / "map.png", labels=labels, title=title, method="tsne")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from matplotlib.figure import Figure
 
 from graphlatent.errors import InputError
 from graphlatent.io.atomic import write_atomically
-from graphlatent.io.history import History
+from graphlatent.io.history import GRADIENT_NORM, History
 from graphlatent.report.colours import PALETTE
 
 INK, _GRID = "#333333", "#DDDDDD"
@@ -27,17 +28,21 @@ _PANELS_PER_ROW = 4
 
 
 def plot_history(history: History | Mapping[str, Sequence[float]], path: Path | str) -> Path:
-    """Draw the loss and each of its terms over the epochs, and return the path of the chart.
+    """Draw the loss, its terms and the diagnostics over the epochs; returns the chart's path.
 
     Args:
         history: of a fitted estimator, or columns by name: "loss" and any terms. "epoch" is
-            counted from 1 where it is missing; "lr" is not drawn.
+            counted from 1 where it is missing; "lr" is not drawn. Diagnostics begin at epoch 0,
+            the untrained encoder; a dotted line is at the epoch whose weights were kept, where it
+            is not the last one.
         path: of the file; its suffix is the format.
 
     Raises:
         InputError: where there is nothing to draw, or the columns differ in length or are empty.
         OutputError: where the file cannot be written.
     """
+    measured = history.diagnostics if isinstance(history, History) else {}
+    selected = history.selected_epoch if isinstance(history, History) else None
     history = history.columns() if isinstance(history, History) else history
     columns = {
         name: np.asarray(values, dtype=float)
@@ -58,30 +63,56 @@ def plot_history(history: History | Mapping[str, Sequence[float]], path: Path | 
         raise InputError(
             f"plot_history needs columns of one length, at least one epoch. Got {lengths}."
         )
-    per_row = min(len(columns), _PANELS_PER_ROW)
-    num_rows = -(-len(columns) // per_row)
+    panels = [_Panel(_panel_title(name), epochs, values) for name, values in columns.items()]
+    panels += [
+        _Panel(_words(name), np.asarray(measured["epoch"]), np.asarray(values))
+        for name, values in measured.items()
+        if name != "epoch"
+    ]
+    per_row = min(len(panels), _PANELS_PER_ROW)
+    num_rows = -(-len(panels) // per_row)
     figure = new_figure(3.6 * per_row, 2.9 * num_rows)
-    for i, (name, column) in enumerate(columns.items()):
+    for i, panel in enumerate(panels):
         axes = figure.add_subplot(num_rows, per_row, i + 1)
-        # A line through one point is invisible.
-        marker, color = "o" if length <= 25 else None, PALETTE[i % len(PALETTE)]
-        axes.plot(epochs, column, color=color, linewidth=1.8, marker=marker, markersize=3.5)
-        axes.set_title(_panel_title(name), fontsize=11, color=INK, loc="left")
-        axes.set_xlabel("epoch", fontsize=10, color=INK)
-        axes.grid(axis="y", color=_GRID, linewidth=0.8)
-        axes.locator_params(axis="x", integer=True, nbins=6)
-        if column.min() > 0 and column.max() > 100 * column.min():
-            axes.set_yscale("log")
-        else:
-            axes.locator_params(axis="y", nbins=6)
-        axes.margins(x=0.03, y=0.08)
-        plain_frame(axes)
+        _draw(axes, panel, color=PALETTE[i % len(PALETTE)])
+        if selected is not None and selected < length:
+            axes.axvline(selected, color="#888888", linewidth=1.0, linestyle=":")
     return save_chart(figure, Path(path))
 
 
+@dataclass(frozen=True, eq=False)
+class _Panel:
+    """One curve with its title."""
+
+    title: str
+    epochs: Any
+    values: Any
+
+
+def _draw(axes: Any, panel: _Panel, *, color: str) -> None:
+    """Draw a curve, on a logarithmic scale where it spans more than two decades."""
+    values = panel.values
+    # A line through one point is invisible.
+    marker = "o" if len(values) <= 25 else None
+    axes.plot(panel.epochs, values, color=color, linewidth=1.8, marker=marker, markersize=3.5)
+    axes.set_title(panel.title, fontsize=11, color=INK, loc="left")
+    axes.set_xlabel("epoch", fontsize=10, color=INK)
+    axes.grid(axis="y", color=_GRID, linewidth=0.8)
+    axes.locator_params(axis="x", integer=True, nbins=6)
+    if values.min() > 0 and values.max() > 100 * values.min():
+        axes.set_yscale("log")
+    else:
+        axes.locator_params(axis="y", nbins=6)
+    axes.margins(x=0.03, y=0.08)
+    plain_frame(axes)
+
+
 def _panel_title(name: str) -> str:
-    words = name.replace("_", " ").capitalize()
-    return words if name == "loss" else f"{words} term"
+    return _words(name) if name in ("loss", GRADIENT_NORM) else f"{_words(name)} term"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").capitalize()
 
 
 def new_figure(width: float, height: float) -> Any:

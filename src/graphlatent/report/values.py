@@ -46,7 +46,7 @@ def values_of(
     if table is None:
         return _labels_of_graph(run, column)
     found = read_labels(table, label=[column], id_column=id_column, rows=keys, option="color")
-    return next(iter(found.joined_to(keys).values()))
+    return next(iter(found.joined_to(keys, partial=True).values()))
 
 
 def _labels_of_graph(run: RunFolder, column: str) -> Array:

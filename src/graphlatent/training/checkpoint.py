@@ -47,8 +47,8 @@ def check_snapshot(snapshot: Snapshot, training: Training) -> dict[str, Any]:
         ValueError: where the run could not have saved this snapshot; says what is wrong.
     """
     position = _position(snapshot.position, training)
-    expected = _expected(position, training)
     tensors = snapshot.tensors
+    expected = _expected(position, training, tensors)
     missing, unknown = sorted(set(expected) - set(tensors)), sorted(set(tensors) - set(expected))
     if missing or unknown:
         told = [f"lacks {', '.join(missing)}"] if missing else []
@@ -56,6 +56,7 @@ def check_snapshot(snapshot: Snapshot, training: Training) -> dict[str, Any]:
         raise ValueError(f"it {' and '.join(told)}")
     for name, form in expected.items():
         _check_tensor(name, tensors[name], form)
+    training.watch.check(tensors, position["epoch"])
     _check_steps(tensors)
     _check_generators(tensors, position["step"], training)
     return position
@@ -86,9 +87,11 @@ def _position(text: str, training: Training) -> dict[str, Any]:
     return position
 
 
-def _expected(position: Mapping[str, Any], training: Training) -> dict[str, _Form]:
+def _expected(
+    position: Mapping[str, Any], training: Training, tensors: Mapping[str, Tensor]
+) -> dict[str, _Form]:
     """The form of every tensor that the run would save at this position."""
-    width = 1 + len(training.method.term_names)
+    width = training.num_values
     forms = {f"model.{k}": _Form.of(v) for k, v in training.model.state_dict().items()}
     parameters = [p for group in training.optimizer.param_groups for p in group["params"]]
     # Snapshots of earlier versions do not say which weights had a gradient.
@@ -103,6 +106,8 @@ def _expected(position: Mapping[str, Any], training: Training) -> dict[str, _For
     forms["plan_state"] = _Form.of(training.plan_state)
     forms["step_state"] = _Form.of(training.step_generator.get_state())
     forms["history"] = _Form((position["epoch"], width + 1), (torch.float64,))
+    watched = training.watch.expected(tensors, position["epoch"])
+    forms |= {name: _Form.of(value) for name, value in watched.items()}
     forms["values"] = _Form((position["step"], width), _FLOATS)
     return forms
 

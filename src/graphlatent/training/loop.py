@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -20,13 +21,19 @@ import torch
 from torch import Tensor, nn
 
 from graphlatent.config import Settings
-from graphlatent.data.batches import BatchSource
+from graphlatent.data.batches import Batch, BatchSource
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted, bad_argument
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
 from graphlatent.methods.base import Method
 from graphlatent.training.checkpoint import check_snapshot
+from graphlatent.training.diagnostics import latest
 from graphlatent.training.finite import first_not_finite, settings_to_lower, training_state
+from graphlatent.training.fitted import current_embedding
+from graphlatent.training.hooks import Hooks as Hooks
+from graphlatent.training.hooks import Measured
+from graphlatent.training.hooks import Progress as Progress
+from graphlatent.training.hooks import check_hooks as check_hooks
 from graphlatent.training.peak_memory import PeakMemory
 from graphlatent.training.stepper import (
     Stepper,
@@ -34,41 +41,10 @@ from graphlatent.training.stepper import (
     matmul_precision,
     set_learning_rate,
 )
+from graphlatent.training.watch import Watch
 
 SAMPLE_EVERY = 20
 """Epochs between two reads of the loss on a GPU, each of which makes the host wait for it."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The state of training after `epoch` of `epochs`: the last epoch's loss and terms."""
-
-    epoch: int
-    epochs: int
-    loss: float
-    terms: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Hooks:
-    """Callbacks of the training loop.
-
-    Args:
-        on_epoch: called for every epoch once its loss is known; on a GPU for up to SAMPLE_EVERY
-            epochs one after another.
-        on_step: called with the number of epochs done, such as 2.25, and of all epochs, before
-            the first step and after every step; on a GPU when the host has waited for it.
-        save_due: called after every step; True saves a snapshot.
-        save: receives the snapshot.
-        stop_requested: called after every step; True saves a snapshot and stops with
-            `TrainingInterrupted`.
-    """
-
-    on_epoch: Callable[[Progress], None] = lambda _: None
-    on_step: Callable[[float, int], None] = lambda done, epochs: None
-    save_due: Callable[[], bool] = lambda: False
-    save: Callable[[Snapshot], None] = lambda _: None
-    stop_requested: Callable[[], bool] = lambda: False
 
 
 def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.Generator:
@@ -76,12 +52,6 @@ def seeded(seed: int, stream: int, device: torch.device | str = "cpu") -> torch.
     generator = torch.Generator(device=device)
     generator.manual_seed(seed * 4 + stream)
     return generator
-
-
-def check_hooks(value: object, *, owner: str) -> None:
-    """Raise a `ConfigError` where an argument is neither `Hooks` nor None."""
-    if value is not None and not isinstance(value, Hooks):
-        raise bad_argument("hooks", owner=owner, allowed="a Hooks or None", got=value)
 
 
 def checked_epochs(epochs: Sequence[int], last: int, *, owner: str) -> list[int]:
@@ -123,9 +93,16 @@ class Training:
         self.plan_generator = seeded(settings.random_state, 1)
         self.step_generator = seeded(settings.random_state, 2, device)
         self.stepper = Stepper(
-            method, model, optimizer=self.optimizer, generator=self.step_generator
+            method,
+            model,
+            optimizer=self.optimizer,
+            generator=self.step_generator,
+            gradient_norm=settings.diagnostics,
         )
-        self.history = History.of(method.term_names)
+        self.watch = Watch(method, model, batches)
+        # The whole training set as one batch, where a source keeps only its edges.
+        self.everything: Callable[[], Batch] = lambda: batches.everything
+        self.history = History.of(method.term_names, gradient_norm=settings.diagnostics)
         self.epoch, self.step = 0, 0
         on_gpu = device.type == "cuda"
         self.sample_every = SAMPLE_EVERY if on_gpu and settings.patience is None else 1
@@ -139,11 +116,12 @@ class Training:
         self.plan_state = self.plan_generator.get_state()
 
     def run(self, hooks: Hooks | None = None, *, until: int | None = None) -> History:
-        """Train to the last epoch, or until the loss stops improving.
+        """Train to the last epoch, or until the loss stops improving or the embedding collapses.
 
         Args:
             hooks: callbacks.
-            until: stop after this epoch; a later call continues.
+            until: stop after this epoch; a later call continues. The weights are those of this
+                epoch then, whatever `select` and `on_collapse` say.
 
         Returns:
             The history.
@@ -158,11 +136,17 @@ class Training:
             self.memory,
         ):
             hooks.on_step(self.epoch, self.settings.epochs)
-            while self.epoch < last and not self._out_of_patience():
+            if self.epoch == 0 and self.step == 0 and self._measure():
+                self._tell(hooks)
+            while self.epoch < last and not self._ends(until):
                 self.run_epoch(hooks)
             self._record_pending()
             self._check_weights()
             self._report(hooks)
+        if until is None:
+            self.watch.finish(self.history)
+        else:
+            self.history.selected_epoch = self.epoch
         self.stepper.reset()
         self.model.eval()
         return self.history
@@ -189,12 +173,30 @@ class Training:
         self.plan_state = self.plan_generator.get_state()
         if self.epoch % self.sample_every == 0:
             self._record_pending()
-            latest = {name: column[-1] for name, column in self.history.terms.items()}
-            if self.method.after_epoch(latest):
+            terms = {name: column[-1] for name, column in self.history.terms.items()}
+            if self.method.after_epoch(terms):
                 self.stepper.reset()
+        measured = self._measure()
         self._save_or_stop(hooks)
         # After saving, so that an epoch is reported only once it cannot be lost.
         self._report(hooks)
+        if measured:
+            self._tell(hooks)
+
+    def _measure(self) -> bool:
+        """Measure the embedding where it is due; whether it was."""
+        if not self.watch.due(self.epoch, self.history):
+            return False
+        # The choice of an epoch may need its loss.
+        self._record_pending()
+        self.watch.measure(self.epoch, self.history)
+        return True
+
+    def _tell(self, hooks: Hooks) -> None:
+        """Report a measurement."""
+        if hooks.on_measure is not None:
+            values = latest(self.history.diagnostics)
+            hooks.on_measure(Measured(self.epoch, values, partial(current_embedding, self)))
 
     def _record_pending(self) -> None:
         """Move finished epochs to the history; nothing else makes the host wait for the GPU."""
@@ -206,8 +208,9 @@ class Training:
         for table, (_, lr) in zip(tables, pending, strict=True):
             self._check_finite(table, len(self.history) + 1)
             loss, *means = table.mean(0).tolist()
+            norm = means.pop() if self.settings.diagnostics else None
             terms = dict(zip(self.method.term_names, means, strict=True))
-            self.history.append(loss, terms, lr)
+            self.history.append(loss, terms, lr, gradient_norm=norm)
             self.pending.pop(0)
             self.unreported.append(Progress(len(self.history), self.settings.epochs, loss, terms))
 
@@ -215,7 +218,8 @@ class Training:
         if self.unreported and self.device.type != "cpu":
             hooks.on_step(len(self.history), self.settings.epochs)
         while self.unreported:
-            hooks.on_epoch(self.unreported.pop(0))
+            shown = latest(self.history.diagnostics)
+            hooks.on_epoch(replace(self.unreported.pop(0), diagnostics=shown))
 
     def _save_or_stop(self, hooks: Hooks) -> None:
         stop = hooks.stop_requested()
@@ -231,6 +235,10 @@ class Training:
                 f"Stopped after epoch {self.epoch} of {self.settings.epochs}, step {self.step}."
             )
 
+    def _ends(self, until: int | None) -> bool:
+        """Whether training ends before its last epoch; a collapse does not end part of one."""
+        return self._out_of_patience() or (until is None and self.watch.stops(self.history))
+
     def _out_of_patience(self) -> bool:
         patience, loss = self.settings.patience, self.history.loss
         if patience is None or len(loss) <= patience:
@@ -241,7 +249,8 @@ class Training:
         bad = torch.nonzero(~torch.isfinite(table).all(1))
         if bad.numel():
             step = int(bad[0])
-            names = ("loss", *self.method.term_names)
+            norm = ("gradient_norm",) if self.settings.diagnostics else ()
+            names = ("loss", *self.method.term_names, *norm)
             values = zip(names, table[step].tolist(), strict=True)
             listed = ", ".join(f"{name}={value:g}" for name, value in values)
             raise NonFiniteLossError(
@@ -259,6 +268,11 @@ class Training:
                 f" {settings_to_lower(self.settings)}"
             )
 
+    @property
+    def num_values(self) -> int:
+        """Numbers that a step returns: the loss, its terms and with diagnostics a gradient norm."""
+        return 1 + len(self.method.term_names) + self.settings.diagnostics
+
     def snapshot(self) -> Snapshot:
         """The state between two steps."""
         self._record_pending()
@@ -269,14 +283,16 @@ class Training:
         tensors["plan_state"] = self.plan_state
         tensors["step_state"] = self.step_generator.get_state()
         tensors["history"] = self.history.to_tensor()
-        width = 1 + len(self.method.term_names)
-        tensors["values"] = torch.stack(self.values) if self.values else torch.zeros(0, width)
+        tensors |= self.watch.tensors(self.history)
+        none = torch.zeros(0, self.num_values)
+        tensors["values"] = torch.stack(self.values) if self.values else none
         # Copies, since training changes the tensors in place.
         copies = {name: value.detach().cpu().clone() for name, value in tensors.items()}
         position = {
             "epoch": self.epoch,
             "step": self.step,
             "term_names": self.method.term_names,
+            "diagnostic_names": self.watch.names,
             "method": self.method.state(),
             "moments": sorted(self.optimizer.state_dict()["state"]),
         }
@@ -301,8 +317,8 @@ class Training:
         self.stepper.reset()
         self.plan_state = tensors["plan_state"]
         self.step_generator.set_state(tensors["step_state"])
-        names = self.method.term_names
-        self.history = History.from_tensor(tensors["history"], term_names=names)
+        self.history = History.from_snapshot(tensors, position)
+        self.watch.restore(tensors)
         self.pending, self.unreported = [], []
         device = next(self.model.parameters()).device
         self.values = [row.to(device) for row in tensors["values"]]

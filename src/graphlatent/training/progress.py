@@ -138,6 +138,8 @@ class _TerminalBar:
     def update(self, progress: Progress) -> None:
         values = {"loss": progress.loss, **progress.terms}
         shown = "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+        if (rank := progress.diagnostics.get("effective_rank")) is not None:
+            shown += f"  rank {rank:.3g}"
         self.bar.update(self.task, completed=progress.epoch, terms=shown)
 
     def stop(self) -> None:
@@ -158,7 +160,9 @@ class _NotebookBar:
         self.bar = tqdm(total=epochs, desc="training", unit="epoch", file=sys.stderr)
 
     def update(self, progress: Progress) -> None:
-        self.bar.set_postfix(loss=f"{progress.loss:.4g}", refresh=False)
+        rank = progress.diagnostics.get("effective_rank")
+        shown = {} if rank is None else {"rank": f"{rank:.3g}"}
+        self.bar.set_postfix(loss=f"{progress.loss:.4g}", **shown, refresh=False)
         self.bar.update(progress.epoch - self.bar.n)
 
     def stop(self) -> None:

@@ -101,6 +101,7 @@ def set_up(
     source = method.begin(model, source)
     training = Training(method, model, source, device=device, memory=memory)
     if isinstance(source, NodeBatches):
+        training.everything = whole
         return training, whole
     return training, lambda: source.everything
 

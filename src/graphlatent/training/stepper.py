@@ -35,6 +35,7 @@ class Stepper:
         optimizer: made by `make_optimizer`.
         generator: the method's source of randomness.
         capture: capture and replay steps where possible.
+        gradient_norm: also compute the norm of the gradient of all weights.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class Stepper:
         optimizer: torch.optim.Optimizer,
         generator: torch.Generator,
         capture: bool = True,
+        gradient_norm: bool = False,
     ) -> None:
+        self.gradient_norm = gradient_norm
         self.method, self.model, self.optimizer = method, model, optimizer
         self.generator, self.capture = generator, capture
         self.parameter = next(model.parameters())
@@ -68,7 +71,8 @@ class Stepper:
         """Run one step of a plan, on the nodes or graphs `index`.
 
         Returns:
-            The loss and each term before weighting, detached, [1 + terms].
+            The loss, each term before weighting and, where asked for, the norm of the gradient,
+            detached, [1 + terms] or [2 + terms].
         """
         capture = self.capture and usable(self.parameter) and self.method.can_capture(self.model)
         key = batches.shape_key(index) if capture else None
@@ -86,11 +90,13 @@ class Stepper:
         """Compute the loss and its gradient, update the weights, and call `Method.after_step`."""
         loss = combine(self.method.step(self.model, batch, generator=self.generator))
         loss.total.backward()  # type: ignore[no-untyped-call]
+        # Before the optimizer, which may change gradients; nothing waits for the number.
+        norm = [_gradient_norm(self.model).to(loss.total)] if self.gradient_norm else []
         self.optimizer.step()
         # Now rather than later, to free memory for the next step.
         self.optimizer.zero_grad(set_to_none=True)
         self.method.after_step(self.model)
-        return torch.stack([loss.total, *loss.values.values()]).detach()
+        return torch.stack([loss.total, *loss.values.values(), *norm]).detach()
 
     def _warm_up(self, batches: BatchSource, index: Tensor, key: int) -> Tensor:
         """A step on a side stream, as CUDA requires before capturing."""
@@ -129,6 +135,12 @@ class _CapturedStep:
         self.index.copy_(index)
         self.graph.replay()
         return self.values.clone()
+
+
+def _gradient_norm(model: nn.Module) -> Tensor:
+    """The L2 norm of the gradient of all weights together, a scalar."""
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    return torch.nn.utils.get_total_norm(gradients)
 
 
 def make_optimizer(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:

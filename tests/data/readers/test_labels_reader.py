@@ -66,7 +66,7 @@ def test_ids_that_do_not_match(tmp_path):
     assert (
         message(full[2:])
         == "labels (labels.csv) has no row for 2 of the 8 embeddings, the first of id 'h'. Add"
-        " them, with empty labels."
+        " them."
     )
     assert (
         message(full.assign(id=[f"other {i}" for i in range(8)]))
@@ -94,6 +94,31 @@ def test_ids_that_do_not_match(tmp_path):
     assert twice == "t: 2 ids occur more than once, the first 'x'. An id must identify one row."
 
 
+def test_a_table_of_some_of_the_rows(tmp_path):
+    rows = keys_of(NAMES)
+    frame = pd.DataFrame({"id": NAMES, "y": range(8), "z": np.arange(8) / 2, "t": list("abcdefgh")})
+    columns = ("y", "z", "t")
+    table = labels_of(tmp_path, frame[::-2], rows, label=columns)
+    found = table.joined_to(rows, partial=True)
+    assert found["y"].tolist() == [None, 1, None, 3, None, 5, None, 7]
+    assert found["t"].tolist() == [None, "b", None, "d", None, "f", None, "h"]
+    np.testing.assert_array_equal(found["z"], [np.nan, 0.5, np.nan, 1.5, np.nan, 2.5, np.nan, 3.5])
+    whole = labels_of(tmp_path, frame, rows, label=columns)
+    assert whole.joined_to(rows, partial=True)["y"].tolist() == list(range(8))
+    wrong = frame.replace({"id": {NAMES[5]: "other"}})[2:]
+    misspelt = labels_of(tmp_path, wrong, rows, label="y")
+    assert (
+        message_of(lambda: misspelt.joined_to(rows, partial=True))
+        == "labels (labels.csv) has no row for 3 of the 8 embeddings, the first of id 'h', but"
+        " rows of other ids, the first 'other'. Remove those rows, or add the missing ones with"
+        " empty labels."
+    )
+    strangers = frame.assign(id=[f"other {i}" for i in range(8)])
+    nothing = labels_of(tmp_path, strangers, rows, label="y")
+    with pytest.raises(InputError, match="no row for 8 of the 8 embeddings"):
+        nothing.joined_to(rows, partial=True)
+
+
 def test_text_that_looks_like_numbers_is_compared_as_text(tmp_path):
     ids = ["007", "7", "07", "1e3"]
     rows, frame = keys_of(ids), pd.DataFrame({"id": ids[::-1], "y": range(4)})
@@ -112,7 +137,7 @@ def test_nodes_of_several_graphs_are_identified_by_graph_and_id(tmp_path):
     assert (
         message_of(lambda: short.joined_to(rows))
         == "labels (labels.csv) has no row for 1 of the 8 embeddings, the first of id 'y' / 1. Add"
-        " them, with empty labels."
+        " them."
     )
     twice = message_of(lambda: keys_of(["x", "x", "y"], [1, 1, 1], names=("graph", "id")))
     assert "1 id occurs more than once, the first 'x' / 1" in twice

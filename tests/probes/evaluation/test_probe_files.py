@@ -214,7 +214,7 @@ def test_rows_without_a_label_are_left_out_and_counted(tmp_path):
     task = read_task(tmp_path / "e.parquet", tmp_path / "y.csv")
     assert task.notes == (
         "2 of 8 rows have no label and are left out",
-        "2 row(s) of the labels have no embedding and are not used",
+        "2 rows of the labels have no embedding, and are not used",
     )
     np.testing.assert_array_equal(task.representations["embeddings"], ROWS[[1, 2, 3, 4, 6, 7]])
     assert task.labels.rows.tolist() == [1, 2, 3, 4, 6, 7]

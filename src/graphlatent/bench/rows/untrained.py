@@ -30,6 +30,9 @@ from graphlatent.representations import propagated_features, raw_features
 
 # Settings that a model without any training step does not depend on; a test checks this.
 TRAINING_ONLY = (
+    "diagnostics",
+    "on_collapse",
+    "select",
     "epochs",
     "lr",
     "optimizer",

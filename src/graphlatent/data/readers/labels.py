@@ -85,14 +85,23 @@ class KeyedColumns:
         """The table, for messages."""
         return self.keys.where
 
-    def joined_to(self, rows: RowKeys) -> dict[str, Array]:
-        """The columns in the order of `rows`, each [M]. Raises as `match_rows` does."""
-        place = match_rows(rows, self.keys)
-        return {name: values[place] for name, values in self.columns.items()}
+    def joined_to(self, rows: RowKeys, *, partial: bool = False) -> dict[str, Array]:
+        """The columns in the order of `rows`, each [M]. Raises as `match_rows` does.
+
+        With `partial`, values of rows that the table does not have are missing: NaN or None.
+        """
+        place = match_rows(rows, self.keys, partial=partial)
+        return {name: _taken(values, place) for name, values in self.columns.items()}
 
 
-def match_rows(rows: RowKeys, table: RowKeys) -> Array:
+def match_rows(rows: RowKeys, table: RowKeys, *, partial: bool = False) -> Array:
     """For every row of `rows` the number of the row of `table` with the same id, int64 [M].
+
+    Args:
+        rows: what the table is joined to.
+        table: the rows that are looked up.
+        partial: a table of some of the rows will do, if all of its ids are ids of `rows`; the
+            others get -1. A table that has other ids too may have misspelt ones.
 
     Raises:
         InputError: where a row has none; says how many, and which is the first.
@@ -113,17 +122,31 @@ def match_rows(rows: RowKeys, table: RowKeys) -> Array:
     wanted, there = (_index([pair[side] for pair in pairs]) for side in (0, 1))
     place = np.asarray(there.get_indexer(wanted), dtype=np.int64)
     missing = place < 0
-    if missing.any():
-        way_out = (
-            "Are these the ids of the same rows? Name their column with the option 'id'."
-            if missing.all()
-            else "Add them, with empty labels."
-        )
+    foreign = np.isin(np.arange(len(table)), place, invert=True)
+    if missing.any() and (missing.all() or not partial or foreign.any()):
+        also = ""
+        if missing.all():
+            way_out = "Are these the ids of the same rows? Name their column with the option 'id'."
+        elif not partial:
+            way_out = "Add them."
+        else:
+            also = f", but rows of other ids, the first {table.shown(int(foreign.argmax()))}"
+            way_out = "Remove those rows, or add the missing ones with empty labels."
         raise InputError(
             f"{table.where} has no row for {int(missing.sum())} of the {len(rows)} embeddings, the"
-            f" first of id {rows.shown(int(missing.argmax()))}. {way_out}"
+            f" first of id {rows.shown(int(missing.argmax()))}{also}. {way_out}"
         )
     return place
+
+
+def _taken(values: Array, place: Array) -> Array:
+    """The values at `place`; missing where that is -1."""
+    taken = values[place]
+    if (place >= 0).all():
+        return taken
+    taken = taken if values.dtype.kind == "f" else taken.astype(object)
+    taken[place < 0] = np.nan if values.dtype.kind == "f" else None
+    return taken
 
 
 def read_labels(

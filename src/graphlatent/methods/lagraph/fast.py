@@ -111,16 +111,27 @@ def compute_terms(
     dropped: Dropped | None = None,
 ) -> dict[str, Term]:
     """The terms of the loss, computed by `engine`."""
-    if engine.share and dropped is None:
-        views = shared_views(
-            model, batch, mask, rows_only=engine.rows_only, dtype=engine.dtype, cache=cache
-        )
-    else:
-        views = general_views(model, batch, mask, dropped)
+    views = both_views(model, batch, mask, engine, cache, dropped)
     form = _cheaper_form(engine.form, batch, views.plain[-1].shape[1])
     if form == "blocks" and settings.objective == "cosine":
         form = "output"
     return loss_terms(model, batch, mask, views, settings, form=form, cache=cache)
+
+
+def both_views(
+    model: LaGraphModel,
+    batch: Batch,
+    mask: MaskedView,
+    engine: Engine,
+    cache: Precomputed = EMPTY_CACHE,
+    dropped: Dropped | None = None,
+) -> Views:
+    """The plain and the masked view, computed by `engine`."""
+    if engine.share and dropped is None:
+        return shared_views(
+            model, batch, mask, rows_only=engine.rows_only, dtype=engine.dtype, cache=cache
+        )
+    return general_views(model, batch, mask, dropped)
 
 
 def _cheaper_form(form: ReconstructionForm, batch: Batch, hidden_dim: int) -> ReconstructionForm:

@@ -19,9 +19,9 @@ from graphlatent.data.batches import (
     NodeBatches,
     Structure,
 )
-from graphlatent.methods.base import Method, Term
-from graphlatent.methods.lagraph.fast import Engine, choose_engine, compute_terms
-from graphlatent.methods.lagraph.masking import draw_mask, mask_slots, num_masked
+from graphlatent.methods.base import EmbeddedViews, Method, Term
+from graphlatent.methods.lagraph.fast import Engine, both_views, choose_engine, compute_terms
+from graphlatent.methods.lagraph.masking import MaskedView, draw_mask, mask_slots, num_masked
 from graphlatent.methods.lagraph.model import LaGraphModel, build_model
 from graphlatent.methods.lagraph.objective import check_features, mean_sq_norm, term_names
 from graphlatent.methods.lagraph.padded import PaddedBatch, PaddedBatches
@@ -29,7 +29,7 @@ from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, Precomputed, pr
 from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO
 from graphlatent.methods.lagraph.row_errors import row_errors
 from graphlatent.methods.lagraph.settings import LaGraphSettings
-from graphlatent.methods.lagraph.views import draw_dropped
+from graphlatent.methods.lagraph.views import Dropped, draw_dropped
 from graphlatent.nn.edge_dropout import DroppableMatrix
 from graphlatent.nn.encoders import GNNEncoder
 from graphlatent.nn.similarity import feature_similarity
@@ -41,6 +41,7 @@ class LaGraph(Method[LaGraphSettings]):
     """Latent graph prediction (`Xie, Xu and Ji 2022 <https://arxiv.org/abs/2202.08333>`_)."""
 
     name: ClassVar[str] = "lagraph"
+    has_views: ClassVar[bool] = True
 
     def __init__(self, settings: LaGraphSettings, *, level: Level) -> None:
         super().__init__(settings, level=level)
@@ -83,19 +84,39 @@ class LaGraph(Method[LaGraphSettings]):
         self, model: nn.Module, batch: Batch, *, generator: torch.Generator
     ) -> dict[str, Term]:
         """The terms of the objective for a random mask."""
-        lagraph = cast(LaGraphModel, model)
-        cache = self._cache_of(batch)
+        lagraph, cache = cast(LaGraphModel, model), self._cache_of(batch)
+        mask, dropped = self._draw(lagraph, batch, cache, generator)
+        engine = self._engine(lagraph)
+        return compute_terms(lagraph, batch, mask, self.step_settings, engine, cache, dropped)
+
+    def views(self, model: nn.Module, batch: Batch, *, generator: torch.Generator) -> EmbeddedViews:
+        """The embeddings of the plain view, and the masked nodes' last layer in both views."""
+        lagraph, cache = cast(LaGraphModel, model), self._cache_of(batch)
+        mask, dropped = self._draw(lagraph, batch, cache, generator)
+        views = both_views(lagraph, batch, mask, self._engine(lagraph), cache, dropped)
+        masked = views.masked_rows
+        if masked is None:
+            masked = views.masked[-1][mask.rows]
+        rows = self._embedded(views.plain, batch)
+        return EmbeddedViews(rows, views.plain[-1][mask.rows], masked)
+
+    def _draw(
+        self,
+        model: LaGraphModel,
+        batch: Batch,
+        cache: Precomputed,
+        generator: torch.Generator,
+    ) -> tuple[MaskedView, Dropped | None]:
+        """A random mask, and what else the masked view lacks."""
         mask = draw_mask(
             batch,
             self.settings,
             generator=generator,
             slots=cache.mask_slots,
-            token=lagraph.token,
+            token=model.token,
             limit=cache.limit,
         )
-        dropped = draw_dropped(batch, self.settings, generator=generator)
-        engine = self._engine(lagraph)
-        return compute_terms(lagraph, batch, mask, self.step_settings, engine, cache, dropped)
+        return mask, draw_dropped(batch, self.settings, generator=generator)
 
     @torch.no_grad()
     def after_step(self, model: nn.Module) -> None:

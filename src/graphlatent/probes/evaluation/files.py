@@ -98,7 +98,7 @@ def read_task(
         options=options,
         numbered=numbered,
     )
-    columns = table.joined_to(stored.keys)
+    columns = table.joined_to(stored.keys, partial=True)
     found = probe_labels(columns, where=table.where, task=task, positive=positive)
     refuse_features_of_run(run, found.names)
     features = None

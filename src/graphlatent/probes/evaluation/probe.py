@@ -101,7 +101,7 @@ def probe(
     stored, embedded = _embeddings(embeddings, graph)
     names = (label,) if isinstance(label, str) else tuple(label)
     table = _labels(labels, names, stored)
-    columns = table.joined_to(stored.keys)
+    columns = table.joined_to(stored.keys, partial=True)
     found = probe_labels(columns, where=table.where, task=task, positive=positive)
     if isinstance(embeddings, str | Path):
         run = RunFolder(embeddings)

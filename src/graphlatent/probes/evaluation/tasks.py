@@ -113,8 +113,9 @@ def _notes_of_rows(stored: StoredEmbeddings, table: KeyedColumns, labels: ProbeL
             f"{num_rows - len(labels.rows)} of {num_rows} rows have no label and are left out"
         )
     num_unused = len(table.keys) - num_rows
-    if num_unused:
-        notes.append(f"{num_unused} row(s) of the labels have no embedding and are not used")
+    if num_unused > 0:
+        have = "row of the labels has" if num_unused == 1 else "rows of the labels have"
+        notes.append(f"{num_unused} {have} no embedding, and are not used")
     return notes
 
 
