@@ -89,6 +89,7 @@ _MODULES = [
     "representations",
     "saved",
     "setting_types",
+    "theory",
     "training",
     "weisfeiler_lehman",
 ]

@@ -20,7 +20,7 @@ COMMANDS = (
     *("demo", "train", "embed", "probe", "links", "info", "settings", "doctor"),
     *("data", "data list"),
     *("bench", "bench list", "bench run", "bench table", "bench compare", "bench fill"),
-    *("bench compact", "map", "neighbors", "cluster", "outliers", "export"),
+    *("bench compact", "map", "neighbors", "cluster", "outliers", "export", "bound", "denoise"),
 )
 
 
