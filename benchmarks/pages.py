@@ -304,6 +304,25 @@ def weights_table() -> str:
     return "\n".join(lines)
 
 
+def calibration_table() -> str:
+    """The calibration error of fine-tuned classifiers, without and with a temperature."""
+    record = json.loads((RESULTS / "calibration.json").read_text())
+    lines = [
+        "| labels of 10 % | accuracy | error without temperature | with it | temperatures |",
+        "|---|---|---|---|---|",
+    ]
+    for name, found in record["sets"].items():
+        errors = [f"{100 * found[way]['calibration_error']:.1f}" for way in ("without", "with")]
+        low, high = (end(found["temperatures"]) for end in (min, max))
+        accuracy = f"{100 * found['accuracy']:.1f} %"
+        lines.append(f"| {name} | {accuracy} | {' | '.join(errors)} | {low:.2f} to {high:.2f} |")
+    about = (
+        f"Expected calibration error in points, ten bins, {record['seeds']} seeds together;"
+        f" `{record['command']}`, {record['hardware']}, {record['date']}."
+    )
+    return "\n".join([*lines, "", about])
+
+
 def without_arguments(make: Callable[[], str]) -> BlockMaker:
     """A block that takes no arguments."""
     return lambda arguments: make()
@@ -355,6 +374,7 @@ MAKERS: Mapping[str, BlockMaker] = {
     "labelfree": without_arguments(label_free_table),
     "defaults": without_arguments(defaults_tables),
     "unknown": without_arguments(unknown_tables),
+    "calibration": without_arguments(calibration_table),
     "weights": without_arguments(weights_table),
     "search": lambda arguments: search_tables(*arguments),
 }

@@ -31,6 +31,7 @@ STAGES = [
     ["representations", "weisfeiler_lehman"],
     ["theory"],
     ["probes"],
+    ["finetuning"],
     ["saved"],
     ["bench"],
     ["report"],

@@ -15,7 +15,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import estimator_checks
 
 from cases import as_sparse, random_graph
-from graphlatent import GraphLaGraph, NodeLaGraph
+from graphlatent import (
+    GraphLaGraph,
+    GraphLaGraphClassifier,
+    NodeLaGraph,
+    NodeLaGraphClassifier,
+)
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import (
     ConfigError,
@@ -51,7 +56,11 @@ def as_pyg(data: GraphData) -> list:
 
 
 class TestConventions:
-    @pytest.mark.parametrize("estimator", [NodeLaGraph(), GraphLaGraph()], ids=repr)
+    @pytest.mark.parametrize(
+        "estimator",
+        [NodeLaGraph(), GraphLaGraph(), NodeLaGraphClassifier(), GraphLaGraphClassifier()],
+        ids=repr,
+    )
     @pytest.mark.parametrize(
         "check",
         [

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from graphlatent.data.readers.read import read_graphs
     from graphlatent.embedding import Embeddings
     from graphlatent.errors import GraphLatentError, GraphLatentWarning
+    from graphlatent.finetuning.classifier import GraphLaGraphClassifier, NodeLaGraphClassifier
+    from graphlatent.finetuning.loading import load_classifier
     from graphlatent.io.runfolder import RunFolder
     from graphlatent.methods.bgrl import NodeBGRL
     from graphlatent.methods.dgi import NodeDGI
@@ -35,16 +37,19 @@ __all__ = [
     "Embeddings",
     "GraphData",
     "GraphLaGraph",
+    "GraphLaGraphClassifier",
     "GraphLatentError",
     "GraphLatentWarning",
     "NodeBGRL",
     "NodeDGI",
     "NodeLaGraph",
+    "NodeLaGraphClassifier",
     "RunFolder",
     "TableOptions",
     "TrainingProbe",
     "__version__",
     "choose_run",
+    "load_classifier",
     "load_dataset",
     "load_estimator",
     "probe",
@@ -57,15 +62,18 @@ _HOMES = {
     "Embeddings": "embedding",
     "GraphData": "data.graph",
     "GraphLaGraph": "methods.lagraph.estimators",
+    "GraphLaGraphClassifier": "finetuning.classifier",
     "GraphLatentError": "errors",
     "GraphLatentWarning": "errors",
     "NodeBGRL": "methods.bgrl",
     "NodeDGI": "methods.dgi",
     "NodeLaGraph": "methods.lagraph.estimators",
+    "NodeLaGraphClassifier": "finetuning.classifier",
     "RunFolder": "io.runfolder",
     "TableOptions": "data.readers.options",
     "TrainingProbe": "probes.training_probe",
     "choose_run": "training.selection",
+    "load_classifier": "finetuning.loading",
     "load_dataset": "data.datasets",
     "load_estimator": "methods.registry",
     "probe": "probes.evaluation.probe",
@@ -80,6 +88,7 @@ _MODULES = [
     "errors",
     "estimator",
     "explore",
+    "finetuning",
     "io",
     "methods",
     "nn",

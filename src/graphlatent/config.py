@@ -13,30 +13,25 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 from torch import nn
 
 from graphlatent.encoder_size import refuse_too_large
-from graphlatent.errors import ConfigError, bad_argument, no_effect, shown
+from graphlatent.errors import ConfigError, no_effect, shown
 from graphlatent.setting_types import (
     Diagnostics,
     OnCollapse,
     Select,
     allowed_values,
-    fits,
-    is_number,
-    is_too_large,
-    largest,
+    check_values,
     union_members,
 )
 from graphlatent.setting_types import Doc as Doc
 from graphlatent.setting_types import Range as Range
+from graphlatent.setting_types import field_hints as field_hints
 
 Level: TypeAlias = Literal["node", "graph"]
 
@@ -252,19 +247,6 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 _NONE = "none"
 
 
-def field_hints(cls: type[Settings]) -> Mapping[str, Any]:
-    """The annotated type of each setting of `cls`, in order."""
-    hashable: Any = cls
-    return _field_hints(hashable)
-
-
-@cache
-def _field_hints(cls: type[Any]) -> Mapping[str, Any]:
-    # Evaluating annotations takes a millisecond, and every check of settings needs them
-    hints = get_type_hints(cls, include_extras=True)
-    return MappingProxyType({f.name: hints[f.name] for f in dataclasses.fields(cls)})
-
-
 def describe(cls: type[Settings]) -> list[tuple[str, str, object, str]]:
     """(name, allowed values, default, description) of every setting, for help pages.
 
@@ -289,15 +271,9 @@ def resolve(settings: AnySettings, *, owner: str) -> AnySettings:
         ConfigError: where a value is not allowed; names the setting, its range and the value.
     """
     preset = settings.preset_values()
-    for name, hint in field_hints(type(settings)).items():
-        value = getattr(settings, name)
-        if not fits(value, hint) and not (value is None and name in preset):
-            allowed = allowed_values(hint)
-            if "inf)" in allowed and is_number(value) and math.inf != value and is_too_large(value):
-                allowed += f", and at most {largest(value)}"
-            raise bad_argument(name, owner=owner, allowed=allowed, got=value)
+    plain = check_values(settings, owner=owner, preset=preset)
     filled = {k: v for k, v in preset.items() if getattr(settings, k) is None}
-    resolved = dataclasses.replace(settings, **{**_plain_numbers(settings), **filled})
+    resolved = dataclasses.replace(settings, **{**plain, **filled})
     resolved.check_together(owner)
     return resolved
 
@@ -373,15 +349,3 @@ def to_mapping(settings: Settings) -> dict[str, Any]:
     defaults = {f.name: f.default for f in dataclasses.fields(settings)}
     written = {k: _NONE if v is None else v for k, v in values.items()}
     return {k: v for k, v in written.items() if values[k] is not None or defaults[k] is not None}
-
-
-def _plain_numbers(settings: Settings) -> dict[str, Any]:
-    """Checked numbers of any type, such as NumPy's, as int, float and bool for writing."""
-    plain: dict[str, Any] = {}
-    for name, hint in field_hints(type(settings)).items():
-        value, types = getattr(settings, name), union_members(hint)
-        if value is not None and (int in types or float in types):
-            plain[name] = int(value) if int in types else float(value)
-        elif bool in types and value is not None:
-            plain[name] = bool(value)
-    return plain

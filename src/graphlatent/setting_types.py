@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import UnionType
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from functools import cache
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from torch import nn
+
+from graphlatent.errors import bad_argument
 
 # Larger ones overflow in torch, or in float32 where they are squared.
 LARGEST_INT = 2**31 - 1
@@ -117,3 +121,54 @@ Select: TypeAlias = Annotated[
         " effective rank or lowest loss, or the last one without a sign of collapse"
     ),
 ]
+
+
+def field_hints(cls: type[Any]) -> Mapping[str, Any]:
+    """The annotated type of each setting of `cls`, in order."""
+    hashable: Any = cls
+    return _field_hints(hashable)
+
+
+@cache
+def _field_hints(cls: type[Any]) -> Mapping[str, Any]:
+    # Evaluating annotations takes a millisecond, and every check of settings needs them
+    hints = get_type_hints(cls, include_extras=True)
+    return MappingProxyType({f.name: hints[f.name] for f in dataclasses.fields(cls)})
+
+
+def check_values(
+    settings: Any, *, owner: str, preset: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Check the fields of a dataclass against their annotated types.
+
+    Args:
+        settings: whose fields are annotated as those of `Settings` are.
+        owner: for messages.
+        preset: names of fields that may be None besides.
+
+    Returns:
+        The numbers among them as int, float and bool, whatever their type was.
+
+    Raises:
+        ConfigError: where a value is not allowed; names the setting, its range and the value.
+    """
+    for name, hint in field_hints(type(settings)).items():
+        value = getattr(settings, name)
+        if not fits(value, hint) and not (value is None and name in preset):
+            allowed = allowed_values(hint)
+            if "inf)" in allowed and is_number(value) and math.inf != value and is_too_large(value):
+                allowed += f", and at most {largest(value)}"
+            raise bad_argument(name, owner=owner, allowed=allowed, got=value)
+    return _plain_numbers(settings)
+
+
+def _plain_numbers(settings: Any) -> dict[str, Any]:
+    """Checked numbers of any type, such as NumPy's, as int, float and bool for writing."""
+    plain: dict[str, Any] = {}
+    for name, hint in field_hints(type(settings)).items():
+        value, types = getattr(settings, name), union_members(hint)
+        if value is not None and (int in types or float in types):
+            plain[name] = int(value) if int in types else float(value)
+        elif bool in types and value is not None:
+            plain[name] = bool(value)
+    return plain

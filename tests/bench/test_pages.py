@@ -156,7 +156,8 @@ class TestTables:
         ["<!-- table 4 -->", "<!-- table -->", "<!-- table 1 2 -->", "<!-- table short -->"],
     )
     def test_no_table(self, tmp_path, start):
-        allowed = "1, 2, 3, 9, 10, figure2, alpha, invariance, binarized, plus, plus-graphs"
+        allowed = "1, 2, 3, 7, 8, 9, 10, figure2, alpha, invariance, binarized, plus, plus-graphs"
+        allowed += ", label-budgets"
         with fails(
             f"'{start}' names no table. It must be '<!-- table NAME -->' or '<!-- table NAME short"
             f" -->', NAME one of {allowed}."

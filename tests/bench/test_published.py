@@ -22,6 +22,8 @@ from paper_tables import (
     TABLE_3,
     TABLE_5,
     TABLE_6,
+    TABLE_7,
+    TABLE_8,
     TABLE_9,
     TABLE_10,
     TEXT,
@@ -84,9 +86,24 @@ class TestPublishedNumbers:
             for k, v in numbers(line, NODE_SETS, f"table10/{{}}-{way}").items()
         }
 
+    @pytest.mark.parametrize(("table", "lines"), [("7", TABLE_7), ("8", TABLE_8)])
+    def test_tables_7_and_8(self, table, lines):
+        cells = of_table(table)
+        assert [cell.column for cell in cells] == GRAPH_SETS
+        assert [f"{cell.published.mean:.2f}" for cell in cells] == lines["lagraph"].split()
+        random = [cell.published_of("finetune-random") for cell in cells]
+        assert [f"{each.mean:.2f}" for each in random] == lines["random"].split()
+        assert {(each.runs, each.source) for each in random} == {(1, f"Table {table}")}
+        encoder = {"7": "gin", "8": "gcn"}[table]
+        assert {(c.settings().encoder, c.default_settings().encoder) for c in cells} == {
+            (encoder, encoder)
+        }
+
     def test_no_number_where_the_paper_prints_none(self):
         without = {r.table for r in ALL if r.published is None}
-        assert without == {"2", "3", "figure2", "alpha", "invariance", "plus", "plus-graphs"}
+        assert without == {"2", "3", "figure2", "alpha", "invariance", "plus", "plus-graphs"} | {
+            "label-budgets"
+        }
         assert [r.column for r in of_table("2") if r.published is None] == ["PPI-small"]
         assert not printed("figure2") and not printed("alpha") and not printed("invariance")
         assert {r.column for r in ALL if r.table == "3" and r.published is None} == {
@@ -116,6 +133,9 @@ class TestPublishedNumbers:
             "binarized": 2,
             "plus": 92,
             "plus-graphs": 184,
+            "7": 8,
+            "8": 8,
+            "label-budgets": 10,
         }
         assert Counter(r.table for r in ALL) == counts
 
@@ -162,6 +182,9 @@ class TestPublishedSettings:
             "binarized": set(),
             "plus": set(),
             "plus-graphs": set(),
+            "7": set(),
+            "8": {"encoder"},
+            "label-budgets": set(),
             "1": set(),
             "2": set(),
         }

@@ -41,6 +41,13 @@ ALL = all_recipes()
 NAMES = [recipe.name for recipe in ALL]
 TABLES = [table.name for table in table_files()]
 TABLE_1_ROWS = ("raw", "propagated", "random", "wl", "paper", "released", "defaults", "tuned")
+FEW_LABEL_ROWS = (
+    "few-raw",
+    "finetune-random",
+    "finetune-paper",
+    "finetune-defaults-random",
+    "finetune-defaults",
+)
 OF_GRAPHS = ("wl", "tuned")
 
 
@@ -137,7 +144,9 @@ class TestEveryRecipe:
                 if recipe.line in ("alpha 2", "masked nodes", "MSE-Embed")
                 else added_by.get(table, set())
             )
-            choices = {"protocol"} if recipe.protocol in ("folds", "splits") else set()
+            choices = (
+                {"protocol"} if recipe.protocol in ("folds", "splits", "few-labels") else set()
+            )
             choices |= {"binarize"} if recipe.dataset in ("CS", "Physics") else set()
             choices |= {"dataset"} if recipe.dataset.endswith(("-shape", "-small")) else set()
             assert set(recipe.ours) == (given - printed) | added | choices, recipe.name
@@ -200,6 +209,8 @@ class TestPlan:
         """Without those of other methods."""
         others = method_rows()
         rows = {r.name: tuple(row for row in r.rows if row not in others) for r in ALL}
+        few = [rows.pop(r.name) for r in ALL if r.labels is not None]
+        assert len(few) == 26 and set(few) == {FEW_LABEL_ROWS}
         main = {name: rows.pop(name) for r in ALL if not r.is_ablation for name in [r.name]}
         assert {name.split("/")[0] for name in main} == {"table1", "table2", "binarized"}
         for name, listed in main.items():
@@ -209,7 +220,7 @@ class TestPlan:
         synthetic = [rows.pop(f"table3/{name}-all") for name in SHAPES]
         of_defaults = {name for name in rows if name.startswith("plus")}
         assert {rows.pop(name) for name in of_defaults} == {("defaults",)}
-        assert of_defaults == {r.name for r in ALL if r.changes}
+        assert of_defaults == {r.name for r in ALL if r.changes and r.table != "8"}
         assert set(rows.values()) == {("paper",)}
         assert set(synthetic) == {("raw", "propagated", "random", "paper")}
 
@@ -221,6 +232,7 @@ class TestPlan:
         got = {(r.dataset, r.protocol, r.metric) for r in ALL}
         assert got == {
             *((name, "folds", "accuracy") for name in GRAPH_SETS),
+            *((name, "few-labels", "accuracy") for name in GRAPH_SETS),
             *((name, "splits", "accuracy") for name in TRANSDUCTIVE),
             ("PPI", "inductive-graphs", "micro-F1"),
             *(
@@ -259,6 +271,8 @@ class TestOrder:
             "table1",
             "table2",
             "table3",
+            "table7",
+            "table8",
             "table9",
             "table10",
             "figure2",
@@ -267,6 +281,7 @@ class TestOrder:
             "binarized",
             "plus",
             "plus-graphs",
+            "label-budgets",
         ]
         assert list(dict.fromkeys(n.split("/")[0] for n in NAMES)) == folders
 

@@ -61,14 +61,14 @@ class TestFailures:
                 'protocol = "splits"',
                 (
                     "The 'protocol' parameter of recipe 'mine', whose data set is MUTAG, must be"
-                    " one of ('folds',). Got 'splits' instead."
+                    " one of ('folds', 'few-labels'). Got 'splits' instead."
                 ),
             ),
             (
                 'protocol = "loo"',
                 (
-                    "The 'protocol' parameter of recipe 'mine' must be one of ('folds', 'splits',"
-                    " 'inductive', 'inductive-graphs'). Got 'loo' instead."
+                    "The 'protocol' parameter of recipe 'mine' must be one of ('folds',"
+                    " 'few-labels', 'splits', 'inductive', 'inductive-graphs'). Got 'loo' instead."
                 ),
             ),
             (

@@ -19,6 +19,8 @@ from graphlatent.bench.probing import Candidate, Predictions, Probes
 from graphlatent.bench.recipe import Recipe
 from graphlatent.bench.training import Trainings, TrainingSpec
 from graphlatent.config import Level
+from graphlatent.data.graph import GraphData
+from graphlatent.estimator import Estimator
 from graphlatent.probes.design import Preprocessing
 from graphlatent.probes.linear import best_on_validation, selection_text
 from graphlatent.probes.protocol import Protocol, SplitPrediction
@@ -105,7 +107,7 @@ class CellContext:
 
     def protocol(self, *, released: bool = False) -> Protocol:
         """A new protocol with locked test labels; `released` selects as the released scripts do."""
-        return self.data.protocol(self.seed, released=released)
+        return self.data.protocol(self.seed, released=released, budget=self.recipe.labels)
 
     # -- training
 
@@ -116,6 +118,10 @@ class CellContext:
     def training_facts(self, spec: TrainingSpec) -> Mapping[str, Any]:
         """Epochs, last loss, seconds and peak memory of a training."""
         return self.measurement.trainings.facts(spec)
+
+    def fitted(self, spec: TrainingSpec) -> tuple[Estimator, GraphData]:
+        """The estimator after its last epoch, and the graphs that it embeds."""
+        return self.measurement.trainings.fitted(spec)
 
     def trained(self, spec: TrainingSpec, epoch: int, representation: str = PLAIN) -> Candidate:
         """The embedding after an epoch, features appended for `CONCAT`."""

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.bench.recipe import Recipe
+from graphlatent.bench.recipe import LabelBudget, Recipe
 from graphlatent.bench.shapes import SHAPES
 from graphlatent.data.datasets import Dataset, dataset_info, is_present, load_dataset
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.induced import induced_subgraph
-from graphlatent.data.splits import Split, random_splits
+from graphlatent.data.splits import Split, budget_splits, random_splits
 from graphlatent.data.synthetic import latent_graph
 from graphlatent.probes.protocol import Protocol, ReleasedProtocol
 from graphlatent.probes.svm import outer_fold_splits
@@ -51,8 +51,26 @@ class DatasetBundle:
     metric: str
     read_graph: GraphData | None = None
 
-    def protocol(self, seed: int, *, released: bool = False) -> Protocol:
-        """A new protocol with locked test labels; `released` selects as the released scripts do."""
+    def protocol(
+        self, seed: int, *, released: bool = False, budget: LabelBudget | None = None
+    ) -> Protocol:
+        """A new protocol with locked test labels.
+
+        Args:
+            seed: of folds and of splits with few labels.
+            released: select as the released scripts do.
+            budget: how many rows have a label; None for folds or the data set's own splits.
+        """
+        if budget is not None:
+            few = budget_splits(
+                self.labels,
+                train_ratio=budget.train,
+                val_ratio=budget.val,
+                test_ratio=budget.test,
+                num_splits=budget.splits,
+                seed=seed,
+            )
+            return Protocol(self.labels, few, metric=self.metric)
         splits = outer_fold_splits(self.labels, seed=seed) if self.splits is None else self.splits
         return (ReleasedProtocol if released else Protocol)(self.labels, splits, metric=self.metric)
 
@@ -70,7 +88,7 @@ def load_bundle(recipe: Recipe, root: Path | None) -> DatasetBundle:
     spec = fit_features(data.graph, degree_cap=recipe.settings().degree_cap)
     graph = encode_features(spec, data.graph)
     labels = np.asarray(graph.y)
-    if recipe.protocol == "folds":
+    if recipe.protocol in ("folds", "few-labels"):
         read = data.graph if data.graph.x is None else None
         return DatasetBundle(graph, graph, labels, None, recipe.metric, read)
     if recipe.protocol == "splits":

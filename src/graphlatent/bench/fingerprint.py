@@ -57,6 +57,8 @@ def define(recipe: Recipe, row: Row) -> dict[str, Any]:
     elif dataset_info(recipe.dataset).num_features == 0:
         # Degrees are used as features.
         data["degree_cap"] = int(recipe.settings().degree_cap)
+    if recipe.labels is not None:
+        data["labels"] = asdict(recipe.labels)
     definition = {
         "data": data,
         "level": recipe.level,

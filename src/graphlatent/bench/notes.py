@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from graphlatent.bench.cells import NOT_MEASURED
 from graphlatent.bench.ledger import Record
 from graphlatent.bench.recipe import Published, Recipe
+from graphlatent.display import counted
 
 SPREAD = (
     "Mean ± standard deviation over the splits of a seed, over seeds where there is one split; the"
@@ -52,7 +53,9 @@ def published_notes(printed: Iterable[tuple[str, Published | None]], *, title: s
     selections, remarks = [], []
     for column, number in printed:
         if number is not None:
-            runs = "number of runs not given" if number.runs is None else f"{number.runs} runs"
+            runs = (
+                "number of runs not given" if number.runs is None else counted(number.runs, "run")
+            )
             selection = number.selection or "selection not known"
             selections.append((column, f"{number.source}, {runs}; {selection}."))
             remarks += [(column, number.note)] if number.note else []

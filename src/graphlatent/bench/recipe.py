@@ -66,6 +66,23 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class LabelBudget:
+    """How many graphs have a label, of a table about few labels; shares of all graphs.
+
+    Args:
+        train: share with a label to fine-tune on.
+        val: share with a label to choose settings on.
+        test: share that is scored.
+        splits: random stratified splits of a seed.
+    """
+
+    train: float
+    val: float
+    test: float
+    splits: int = 1
+
+
+@dataclass(frozen=True)
 class MethodRecipe:
     """Another method in the same cell.
 
@@ -108,6 +125,8 @@ class Recipe:
         best: the highest numbers that any method has published for the data set, by key of `BEST`.
         changes: settings in which the cell differs from our defaults; the row "defaults" then
             measures this variant of them.
+        labels: how many graphs have a label; None where all training rows have one.
+        published_rows: numbers that the paper prints for other rows than LaGraph's, by row.
     """
 
     name: str
@@ -128,6 +147,8 @@ class Recipe:
     methods: Mapping[str, MethodRecipe] = field(default_factory=dict)
     best: Mapping[str, Published] = field(default_factory=dict)
     changes: Mapping[str, Any] = field(default_factory=dict)
+    labels: LabelBudget | None = None
+    published_rows: Mapping[str, Published] = field(default_factory=dict)
 
     @property
     def is_ablation(self) -> bool:
@@ -143,6 +164,8 @@ class Recipe:
 
         None where this cell does not have that method.
         """
+        if row in self.published_rows:
+            return self.published_rows[row]
         if row in self.methods:
             return self.methods[row].published
         return None if row in method_names(self.level) else self.published

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 from graphlatent.bench.methods import GIVEN_LATER, resolved_settings
@@ -12,12 +10,14 @@ from graphlatent.bench.recipe import (
     BEST,
     CHOICES,
     Evaluation,
+    LabelBudget,
     MethodRecipe,
     Published,
     Recipe,
     called,
 )
 from graphlatent.bench.recipe_files import check_keys, table_files
+from graphlatent.bench.recipe_values import names, number, one_of, require, text
 from graphlatent.bench.rows import all_rows, method_rows
 from graphlatent.bench.shapes import SHAPES
 from graphlatent.config import Level, Settings
@@ -25,14 +25,16 @@ from graphlatent.data.datasets import dataset_info
 from graphlatent.errors import ConfigError, InputError, bad_argument
 from graphlatent.probes.metrics import OF_ENTRIES
 
-# By protocol the layouts of files that hold what it needs: whole graphs, one graph, published
-# parts of nodes, published parts of graphs.
+# By protocol the layouts of files that hold what it needs: whole graphs (twice), one graph,
+# published parts of nodes, published parts of graphs.
 PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "folds": ("tu",),
+    "few-labels": ("tu",),
     "splits": ("npz", "saint"),
     "inductive": ("saint", "parts"),
     "inductive-graphs": ("ppi",),
 }
+FEW_LABELS = "few-labels"
 OWN_TABLE = "own"
 BUDGET = "budget"
 """In place of epochs: those of `evaluation.budget`."""
@@ -46,6 +48,8 @@ _TABLES = (
     "methods",
     "best",
     "changes",
+    "labels",
+    "published_rows",
 )
 KEYS = (*_TEXTS, "rows", "binarize", *_TABLES)
 _METHOD_KEYS = ("settings", "evaluation", "ours", "published")
@@ -58,16 +62,16 @@ def parse_recipe(values: Mapping[str, Any], *, name: str) -> Recipe:
         ConfigError: where anything is unknown, missing, of a wrong type or out of range.
     """
     owner = called(name)
-    _require(values, (*_TEXTS, "rows", "settings", "evaluation"), where=owner)
+    require(values, (*_TEXTS, "rows", "settings", "evaluation"), where=owner)
     for key in _TABLES:
         if not isinstance(values.get(key, {}), dict):
             raise bad_argument(key, owner=owner, allowed=f"a table [{key}]", got=values[key])
-    texts: dict[str, Any] = {key: _text(values, key, owner=owner, needed=True) for key in _TEXTS}
+    texts: dict[str, Any] = {key: text(values, key, owner=owner, needed=True) for key in _TEXTS}
     tables = (*(table.name for table in table_files()), OWN_TABLE)
-    _one_of(texts["table"], tables, key="table", owner=owner)
-    _one_of(texts["level"], ("graph", "node"), key="level", owner=owner)
-    _one_of(texts["metric"], OF_ENTRIES, key="metric", owner=owner)
-    _one_of(texts["protocol"], PROTOCOLS, key="protocol", owner=owner)
+    one_of(texts["table"], tables, key="table", owner=owner)
+    one_of(texts["level"], ("graph", "node"), key="level", owner=owner)
+    one_of(texts["metric"], OF_ENTRIES, key="metric", owner=owner)
+    one_of(texts["protocol"], PROTOCOLS, key="protocol", owner=owner)
     binarize = values.get("binarize", False)
     if not isinstance(binarize, bool):
         raise bad_argument("binarize", owner=owner, allowed="true or false", got=binarize)
@@ -92,6 +96,8 @@ def parse_recipe(values: Mapping[str, Any], *, name: str) -> Recipe:
         },
         best=_best(values.get("best", {}), owner=owner),
         changes=dict(values.get("changes", {})),
+        labels=_labels(values.get("labels"), protocol=texts["protocol"], owner=owner),
+        published_rows=_published_rows(values.get("published_rows", {}), rows, owner=owner),
     )
     _check_data(recipe, owner=owner)
     _check_settings(recipe, owner=owner)
@@ -105,7 +111,7 @@ def _method(methods: Mapping[str, Any], name: str, *, owner: str) -> MethodRecip
     where = f"[methods.{name}] of {owner}"
     table = methods.get(name, {})
     check_keys(table, known=_METHOD_KEYS, where=where)
-    _require(table, ("evaluation",), where=where)
+    require(table, ("evaluation",), where=where)
     evaluation = _evaluation(
         {BUDGET: _last(table["evaluation"]), **table["evaluation"]},
         where=f"[methods.{name}.evaluation] of {owner}",
@@ -124,6 +130,42 @@ def _method(methods: Mapping[str, Any], name: str, *, owner: str) -> MethodRecip
     )
 
 
+def _labels(table: Mapping[str, Any] | None, *, protocol: str, owner: str) -> LabelBudget | None:
+    """The part of a recipe about few labels, which its protocol needs."""
+    if (table is not None) != (protocol == FEW_LABELS):
+        raise ConfigError(
+            f"[labels] and protocol = '{FEW_LABELS}' of {owner} belong together. Give both, or"
+            " neither."
+        )
+    if table is None:
+        return None
+    where = f"[labels] of {owner}"
+    check_keys(table, known=names(LabelBudget), where=where)
+    require(table, ("train", "val", "test"), where=where)
+    shares = {key: number(table, key, owner=where, high=1) for key in ("train", "val", "test")}
+    if min(shares.values()) <= 0 or sum(shares.values()) > 1 + 1e-9:
+        raise bad_argument(
+            "train, val and test",
+            owner=where,
+            allowed="shares above 0 that sum to at most 1",
+            got=tuple(shares.values()),
+        )
+    splits = number(table, "splits", owner=where, low=1, whole=True)
+    return LabelBudget(**shares, **({} if splits is None else {"splits": splits}))
+
+
+def _published_rows(
+    tables: Mapping[str, Any], rows: tuple[str, ...], *, owner: str
+) -> dict[str, Published]:
+    where = f"[published_rows] of {owner}"
+    check_keys(tables, known=rows, where=where)
+    found = {
+        row: _published(table, where=f"[published_rows.{row}] of {owner}")
+        for row, table in tables.items()
+    }
+    return {row: number for row, number in found.items() if number is not None}
+
+
 def _last(evaluation: Mapping[str, Any]) -> Any:
     """The last epoch, if there is one; malformed epochs are reported by `_evaluation`."""
     epochs = evaluation.get("epochs")
@@ -133,21 +175,21 @@ def _last(evaluation: Mapping[str, Any]) -> Any:
 def _published(table: Mapping[str, Any] | None, *, where: str) -> Published | None:
     if table is None:
         return None
-    check_keys(table, known=_names(Published), where=where)
-    _require(
+    check_keys(table, known=names(Published), where=where)
+    require(
         table,
         ("mean", "source"),
         where=where,
         way_out="Give it there: a published number is not inherited.",
     )
     return Published(
-        mean=_number(table, "mean", owner=where, high=100),
-        source=_text(table, "source", owner=where, needed=True),
-        spread=_number(table, "spread", owner=where, high=100),
-        runs=_number(table, "runs", owner=where, low=1, whole=True),
-        selection=_text(table, "selection", owner=where),
-        memory_mb=_number(table, "memory_mb", owner=where, low=1, whole=True),
-        note=_text(table, "note", owner=where),
+        mean=number(table, "mean", owner=where, high=100),
+        source=text(table, "source", owner=where, needed=True),
+        spread=number(table, "spread", owner=where, high=100),
+        runs=number(table, "runs", owner=where, low=1, whole=True),
+        selection=text(table, "selection", owner=where),
+        memory_mb=number(table, "memory_mb", owner=where, low=1, whole=True),
+        note=text(table, "note", owner=where),
     )
 
 
@@ -167,8 +209,8 @@ def _evaluation(table: Mapping[str, Any], *, where: str, probed: bool) -> Evalua
     # The SVM of the paper has neither.
     probe = ("probe_epochs", "probe_weight_decay") if probed else ()
     check_keys(table, known=("epochs", "budget", *probe), where=where)
-    _require(table, ("epochs", "budget", *probe), where=where)
-    budget = _number(table, "budget", owner=where, whole=True)
+    require(table, ("epochs", "budget", *probe), where=where)
+    budget = number(table, "budget", owner=where, whole=True)
     epochs = [budget] if table["epochs"] == BUDGET else table["epochs"]
     counts = (
         isinstance(epochs, list)
@@ -189,8 +231,8 @@ def _evaluation(table: Mapping[str, Any], *, where: str, probed: bool) -> Evalua
     return Evaluation(
         tuple(epochs),
         budget,
-        _number(table, "probe_epochs", owner=where, low=1, whole=True),
-        _number(table, "probe_weight_decay", owner=where),
+        number(table, "probe_epochs", owner=where, low=1, whole=True),
+        number(table, "probe_weight_decay", owner=where),
     )
 
 
@@ -215,7 +257,7 @@ def _check_data(recipe: Recipe, *, owner: str) -> None:
             got=recipe.level,
         )
     fitting = tuple(name for name, layouts in PROTOCOLS.items() if info.layout in layouts)
-    _one_of(
+    one_of(
         recipe.protocol,
         fitting,
         key="protocol",
@@ -259,7 +301,7 @@ def _check_changes(recipe: Recipe, *, owner: str) -> None:
     if not recipe.changes:
         return
     where = f"[changes] of {owner}"
-    if "defaults" not in recipe.rows:
+    if not any(all_rows()[row].uses_defaults for row in recipe.rows):
         raise ConfigError(
             f"{where} has no effect, since it is about the row 'defaults'. Add it to 'rows', or"
             " leave [changes] out."
@@ -288,11 +330,11 @@ def _check_ours(recipe: Recipe, *, owner: str) -> None:
 def _check_reasons(ours: Mapping[str, Any], *, known: Iterable[str], where: str) -> None:
     check_keys(ours, known=known, where=where)
     for key in ours:
-        _text(ours, key, owner=where, needed=True)
+        text(ours, key, owner=where, needed=True)
 
 
 def _given(evaluation: Evaluation) -> list[str]:
-    return [name for name in _names(Evaluation) if getattr(evaluation, name) is not None]
+    return [name for name in names(Evaluation) if getattr(evaluation, name) is not None]
 
 
 def _rows(value: Any, *, owner: str, level: Level) -> tuple[str, ...]:
@@ -307,64 +349,3 @@ def _rows(value: Any, *, owner: str, level: Level) -> tuple[str, ...]:
             "rows", owner=owner, allowed=f"a list of different names out of {known}", got=value
         )
     return tuple(value)
-
-
-# ---- single values
-
-
-def _names(cls: type[Any]) -> list[str]:
-    return [each.name for each in fields(cls)]
-
-
-def _require(
-    table: Mapping[str, Any],
-    keys: Iterable[str],
-    *,
-    where: str,
-    way_out: str = "Give it there, or extend a recipe that has it.",
-) -> None:
-    missing = [f"'{key}'" for key in keys if key not in table]
-    if missing:
-        raise ConfigError(f"Missing in {where}: {', '.join(missing)}. {way_out}")
-
-
-def _one_of(value: str, allowed: Iterable[str], *, key: str, owner: str) -> None:
-    allowed = tuple(allowed)
-    if value not in allowed:
-        raise bad_argument(key, owner=owner, allowed=f"one of {allowed}", got=value)
-
-
-def _text(table: Mapping[str, Any], key: str, *, owner: str, needed: bool = False) -> str:
-    """The text at `key`; "" where there is none and none is needed."""
-    value = table.get(key, "")
-    if not isinstance(value, str) or (needed and not value.strip()):
-        raise bad_argument(
-            key, owner=owner, allowed="text that is not empty" if needed else "text", got=value
-        )
-    return value
-
-
-def _number(
-    table: Mapping[str, Any],
-    key: str,
-    *,
-    owner: str,
-    low: float = 0,
-    high: float = math.inf,
-    whole: bool = False,
-) -> Any:
-    """The number at `key`; None where there is none."""
-    if key not in table:
-        return None
-    value = table[key]
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int if whole else int | float)
-        or not low <= value <= high
-        or math.isinf(value)
-    ):
-        limits = f"from {low:g}" + ("" if math.isinf(high) else f" to {high:g}")
-        raise bad_argument(
-            key, owner=owner, allowed=f"{'an int' if whole else 'a number'} {limits}", got=value
-        )
-    return value

@@ -54,7 +54,8 @@ def printed_lines(recipes: Sequence[Recipe]) -> list[TableRow]:
         for key, label in BEST.items()
         if any(key in recipe.best for recipe in recipes)
     ]
-    return [PRINTED, *best]
+    printed = any(recipe.published is not None for recipe in recipes)
+    return [*([PRINTED] if printed else []), *best]
 
 
 def make_table(name: str, records: Sequence[Record], *, absent: Collection[str] = ()) -> Table:
@@ -197,14 +198,17 @@ def _main_blocks(records: TableRecords, recipes: Sequence[Recipe]) -> tuple[list
     blocks: list[Block] = []
     found: list[Provenance] = []
     notes: list[str] = []
+    first = next(iter(by_block), "")
     for title, lines in by_block.items():
+        # Of few labels the paper has numbers for fine-tuning alone, the first block.
+        above = printed_lines(recipes) if title == first or not recipes[0].labels else []
         made = [
             Line(
                 line.label,
                 tuple(records.cell(recipe, line) for recipe in recipes),
                 headline=line.headline,
             )
-            for line in (*printed_lines(recipes), *lines)
+            for line in (*above, *lines)
         ]
         blocks.append(Block(title, columns, tuple(made)))
         for line in lines:

@@ -13,6 +13,7 @@ import torch
 from graphlatent.bench.data import Array, DatasetBundle
 from graphlatent.bench.methods import LAGRAPH, resolved_settings
 from graphlatent.config import Level, Settings
+from graphlatent.data.graph import GraphData
 from graphlatent.estimator import Estimator
 from graphlatent.methods.registry import estimator_class
 
@@ -69,6 +70,7 @@ class Trainings:
     device: torch.device
     _embeddings: dict[str, dict[int, Array]] = field(default_factory=dict)
     _facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _fitted: dict[str, Estimator] = field(default_factory=dict)
 
     def train(self, spec: TrainingSpec, epochs: Sequence[int]) -> None:
         """Embed after each of the epochs, in one training; nothing where that was done before."""
@@ -78,9 +80,7 @@ class Trainings:
         began = time.monotonic()
         last = None
         estimator = self._estimator(spec)
-        train_graph, graph = self.data.train_graph, self.data.graph
-        if self.data.read_graph is not None and spec.resolved.get("structure", "none") != "none":
-            train_graph = graph = self.data.read_graph
+        train_graph, graph = self._graphs(spec)
         for epoch, fitted in estimator.snapshots(train_graph, epochs=sorted(epochs)):
             known[epoch], last = fitted.transform(graph), fitted
         assert last is not None
@@ -96,6 +96,29 @@ class Trainings:
         if last.peak_memory_ is not None:
             facts["peak_memory_mb"] = round(last.peak_memory_ / 2**20)
         self._facts[spec.key] = facts
+
+    def fitted(self, spec: TrainingSpec) -> tuple[Estimator, GraphData]:
+        """The estimator after its last epoch, fitted once, and the graphs that it embeds."""
+        train_graph, graph = self._graphs(spec)
+        key = f"{spec.key} {spec.resolved['epochs']}"
+        if key not in self._fitted:
+            began = time.monotonic()
+            estimator = self._estimator(spec).fit(train_graph)
+            loss = estimator.history_.loss
+            self._fitted[key] = estimator
+            self._facts[spec.key] = {
+                "epochs": len(loss),
+                "last_loss": loss[-1] if loss else None,
+                "seconds": round(time.monotonic() - began, 2),
+            }
+        return self._fitted[key], graph
+
+    def _graphs(self, spec: TrainingSpec) -> tuple[GraphData, GraphData]:
+        """What is trained on, and what is embedded."""
+        read = self.data.read_graph
+        if read is not None and spec.resolved.get("structure", "none") != "none":
+            return read, read
+        return self.data.train_graph, self.data.graph
 
     def embedding(self, spec: TrainingSpec, epoch: int) -> Array:
         """The rows after an epoch, float32; trains where that was not done before."""

@@ -16,6 +16,7 @@ from graphlatent.cli.denoise import denoise
 from graphlatent.cli.doctor import doctor
 from graphlatent.cli.embed import embed
 from graphlatent.cli.export import export
+from graphlatent.cli.finetune import finetune, predict
 from graphlatent.cli.info import info, list_data, settings
 from graphlatent.cli.links import links
 from graphlatent.cli.map import draw_map
@@ -57,6 +58,7 @@ app.add_typer(bench, name="bench")
 _COMMANDS: tuple[Any, ...] = (
     *(demo, train, embed, probe, links, info, settings, doctor),
     *(neighbors, cluster, outliers, export, denoise, bound),
+    *(finetune, predict),
 )
 app.command("map", cls=PlainCommand)(with_option_groups(draw_map))
 for command in _COMMANDS:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from graphlatent.cli.options import InputOptions
+from graphlatent.cli.output import Output
 from graphlatent.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from graphlatent.data.graph import GraphData
     from graphlatent.embedding import Embeddings
+    from graphlatent.estimator import Estimator
 
 EmbeddingsPath: TypeAlias = Annotated[
     Path,
@@ -64,6 +66,46 @@ def _as_typed(text: str, ids: Any) -> Any:
         return int(text)
     except ValueError:
         return text
+
+
+def graph_for_model(
+    output: Output,
+    run_path: Path,
+    estimator: Estimator,
+    source: str,
+    reading: InputOptions,
+    *,
+    labels: bool = False,
+) -> GraphData:
+    """A graph for a trained model: the trained one, or a new one of its kind.
+
+    Args:
+        output: for notes.
+        run_path: the run folder of the model.
+        estimator: the model.
+        source: the input, as it was typed.
+        reading: how it is read; what was not given is as in the run.
+        labels: whether labels are read too.
+    """
+    from graphlatent.data.readers.later import with_codes
+    from graphlatent.data.readers.options import options_of_run
+    from graphlatent.io.runfolder import RunFolder
+
+    before = options_of_run(RunFolder(run_path))
+    if reading.nodes is None:
+        before = replace(before, features=None, text=(), hash=())
+    if before.until is not None and reading.until is None:
+        output.note(
+            f"The run was trained on edges until {before.until}; here all edges are read. To"
+            " leave later ones out, give --until."
+        )
+        before = before.without_until()
+    options = reading.table_options(before)
+    if not labels:
+        options = options.without_labels()
+    if reading.nodes is not None:
+        options = with_codes(options, estimator.features_.columns)
+    return reading.read(source, options, symmetrize=estimator.symmetrize)
 
 
 def graph_of(path: Path, source: str | None, reading: InputOptions) -> GraphData:

@@ -138,6 +138,71 @@ def fold_splits(
     return tuple(splits)
 
 
+def budget_splits(
+    labels: Array | Tensor,
+    *,
+    train_ratio: float,
+    val_ratio: float = 0.1,
+    test_ratio: float = 0.8,
+    num_splits: int = 1,
+    seed: int = 0,
+) -> tuple[Split, ...]:
+    """Stratified splits for a budget of labels: rows in none of the parts have no label.
+
+    Validation and test parts do not depend on `train_ratio`, and the training part of a smaller
+    budget is contained in that of a larger one.
+
+    Args:
+        labels: one label per row [M].
+        train_ratio: share of the rows to train on; at least one row.
+        val_ratio: share of the rows to choose settings on; at least one row.
+        test_ratio: share of the rows to test on; at least one row.
+        num_splits: number of splits.
+        seed: of all splits; split `k` is drawn from (seed, k).
+
+    Raises:
+        ConfigError: where a ratio or a count is out of range, or the ratios sum to more than 1.
+        InputError: where there are too few rows for three parts.
+    """
+    owner = "budget_splits"
+    _check_count("num_splits", num_splits, owner=owner, least=1)
+    _check_count("seed", seed, owner=owner, least=0)
+    ratios = {"train_ratio": train_ratio, "val_ratio": val_ratio, "test_ratio": test_ratio}
+    for name, ratio in ratios.items():
+        _check_ratio(name, ratio, owner=owner)
+    if sum(ratios.values()) > 1 + 1e-9:
+        raise ConfigError(
+            f"The ratios of {owner} must sum to at most 1. Got {train_ratio} + {val_ratio} +"
+            f" {test_ratio} instead."
+        )
+    classes = _class_numbers(labels)
+    num_rows = len(classes)
+    num_test, num_val = (max(1, round(each * num_rows)) for each in (test_ratio, val_ratio))
+    free = num_rows - num_test - num_val
+    if free < 1:
+        raise InputError(
+            f"There are too few rows to split: {counted(num_rows, 'row')} with"
+            f" val_ratio={val_ratio} and test_ratio={test_ratio} leave none to train on. Give more"
+            " rows, or smaller ratios."
+        )
+    num_train = min(free, max(1, round(train_ratio * num_rows)))
+    splits = []
+    for k in range(num_splits):
+        shuffled = _shuffled(num_rows, generator=_generator(seed, k))
+        order = _interleaved(shuffled, classes)
+        held, rest = order[: num_test + num_val], order[num_test + num_val :]
+        # Each part again in proportion, from its own beginning.
+        held, rest = _interleaved(held, classes), _interleaved(rest, classes)
+        splits.append(
+            Split(
+                train=np.sort(rest[:num_train]),
+                val=np.sort(held[:num_val]),
+                test=np.sort(held[num_val:]),
+            )
+        )
+    return tuple(splits)
+
+
 def _cut(order: Array, *, num_train: int, num_val: int) -> Split:
     train, val, test = np.split(order, [num_train, num_train + num_val])
     return Split(train=np.sort(train), val=np.sort(val), test=np.sort(test))

@@ -16,9 +16,12 @@ from graphlatent.io.regular_files import read_regular
 from graphlatent.io.tensors import is_ours
 
 COORDINATES = "coordinates.safetensors"
+CLASSIFIER = "classifier.safetensors"
 STATE = "state/last.safetensors"
 EMBEDDINGS, RESULTS, MAP = "embeddings.parquet", "results.json", "map.png"
 CHECKED = ("config.toml", "features.json", "model.safetensors")
+# Those that not every run has, checked where there are any.
+OPTIONAL = (COORDINATES, CLASSIFIER)
 # Deleted in this order: the manifest first, since it says that a run is complete, and config.toml,
 # which says that there is one, before the state. versions.json is replaced and never deleted: it
 # says that the folder is a run's.
@@ -28,6 +31,7 @@ _DELETED = (
     MAP,
     EMBEDDINGS,
     "history.csv",
+    CLASSIFIER,
     "model.safetensors",
     "config.toml",
     COORDINATES,

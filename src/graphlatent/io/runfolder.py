@@ -8,6 +8,7 @@
 - `history.csv`: loss and terms per epoch
 - `model.safetensors`: trained weights and batch-norm statistics
 - `manifest.json`: checksums; written last, so that its presence marks a complete folder
+- `classifier.safetensors`: the head of a fine-tuned classifier, where there is one
 - `embeddings.parquet`, `results.json`: written by the command line
 
 config.toml is the last file that is written before training: a folder without it holds no run, one
@@ -37,6 +38,7 @@ from graphlatent.io.layout import (
     COORDINATES,
     EMBEDDINGS,
     MAP,
+    OPTIONAL,
     RESULTS,
     STATE,
     clear,
@@ -233,8 +235,7 @@ class RunFolder:
                 model_state,
                 json.dumps({"format": FORMAT, "version": __version__}),
             )
-            has_coordinates = (self.path / COORDINATES).is_file()
-            names = (*CHECKED, COORDINATES) if has_coordinates else CHECKED
+            names = (*CHECKED, *(name for name in OPTIONAL if (self.path / name).is_file()))
             checksums = {name: self._sha256(name) for name in names}
             write_json(
                 self.path / "manifest.json",
@@ -292,7 +293,7 @@ class RunFolder:
             )
         checksums = manifest.get("sha256")
         checksums = checksums if isinstance(checksums, dict) else {}
-        for name in (*CHECKED, COORDINATES) if COORDINATES in checksums else CHECKED:
+        for name in (*CHECKED, *(name for name in OPTIONAL if name in checksums)):
             if self._sha256(name) != checksums.get(name):
                 raise RunFolderError(
                     f"{self.path / name} is not as it was saved: its checksum differs. Copy it"

@@ -1,15 +1,15 @@
 """The rows of tables: one object each, found by name.
 
 `untrained.py` has raw, propagated and random; `weisfeiler_lehman.py` wl; `lagraph.py` paper,
-released and tuned; `defaults.py` defaults; `method.py` the row of any other registered method,
-which needs no registration of its own.
+released and tuned; `defaults.py` defaults; `finetuned.py` those of tables about few labels;
+`method.py` the row of any other registered method, which needs no registration of its own.
 """
 
 from __future__ import annotations
 
 from graphlatent.bench.methods import LAGRAPH
 from graphlatent.bench.recipe import Recipe
-from graphlatent.bench.rows import defaults, lagraph, untrained, weisfeiler_lehman
+from graphlatent.bench.rows import defaults, finetuned, lagraph, untrained, weisfeiler_lehman
 from graphlatent.bench.rows.base import Row, register, registered, unregister
 from graphlatent.bench.rows.method import MethodRow, method_row
 from graphlatent.methods.registry import method_names
@@ -20,6 +20,7 @@ __all__ = [
     "all_rows",
     "defaults",
     "find_row",
+    "finetuned",
     "lagraph",
     "method_rows",
     "register",

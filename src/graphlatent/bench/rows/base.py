@@ -114,6 +114,8 @@ class Row(ABC):
     """Whether the training seed matters. If not, only seed 0 is measured where splits are fixed."""
     levels: tuple[Level, ...] = ("node", "graph")
     """Where it can be measured."""
+    uses_defaults: bool = False
+    """Whether it measures our defaults, with what a recipe changes of them."""
 
     @abstractmethod
     def plan(self, recipe: Recipe) -> RowPlan:

@@ -46,6 +46,7 @@ class DefaultsRow(Row):
     """The package's own defaults at the last epoch; neither epoch nor representation is chosen."""
 
     name, label = "defaults", "LaGraph with our defaults"
+    uses_defaults = True
     start_label = "the encoder of our defaults, random-initialised"
     form = TableRow(
         "LaGraph with our defaults, features appended or not chosen on validation",
