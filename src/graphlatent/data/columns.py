@@ -199,9 +199,9 @@ def encode_columns(
 
 def _check_columns(specs: Sequence[ColumnSpec], columns: Mapping[str, Array], unknown: str) -> None:
     """Raise where columns are missing, or not known and refused; say which are not used."""
-    known = [spec.name for spec in specs]
-    missing = [name for name in known if name not in columns]
-    extra = [name for name in columns if name not in set(known)]
+    known = {spec.name for spec in specs}
+    missing = [spec.name for spec in specs if spec.name not in columns]
+    extra = [name for name in columns if name not in known]
     if missing:
         raise InputError(
             "The feature columns are not those that the model was fitted on. Missing:"
