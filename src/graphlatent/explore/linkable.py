@@ -29,7 +29,8 @@ class Linkable:
         same_graph: Array = self.graph[first] == self.graph[second]
         if self.side is None:
             return same_graph
-        return same_graph & (self.side[first] != self.side[second])
+        linkable: Array = same_graph & (self.side[first] != self.side[second])
+        return linkable
 
     def count(self) -> float:
         """The number of such pairs, with an edge or without."""

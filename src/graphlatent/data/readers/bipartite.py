@@ -90,8 +90,9 @@ def sides_of(node_ids: Array, options: TableOptions) -> Array:
     source, target = f"{options.source}:", f"{options.target}:"
     # Where both fit, as 'a' and 'a:b' may, the longer name is meant.
     names = (target, source) if len(target) > len(source) else (source, target)
-    longer_first = [str(node).startswith(names[0]) for node in node_ids.tolist()]
-    return (np.array(longer_first, dtype=bool) == (names[0] == target)).astype(np.int64)
+    of_longer = np.array([str(node).startswith(names[0]) for node in node_ids.tolist()], dtype=bool)
+    is_target = of_longer == (names[0] == target)
+    return is_target.astype(np.int64)
 
 
 def suspected_bipartite(
