@@ -91,8 +91,8 @@ def sides_of(node_ids: Array, options: TableOptions) -> Array:
     # Where both fit, as 'a' and 'a:b' may, the longer name is meant.
     names = (target, source) if len(target) > len(source) else (source, target)
     of_longer = np.array([str(node).startswith(names[0]) for node in node_ids.tolist()], dtype=bool)
-    is_target = of_longer == (names[0] == target)
-    return is_target.astype(np.int64)
+    is_target: Array = (of_longer == (names[0] == target)).astype(np.int64)
+    return is_target
 
 
 def suspected_bipartite(
