@@ -68,6 +68,14 @@ def encode_column(
         found = without_signs(found)
     if found.missing.any() and not column.impute:
         raise missing_values(column.name, found.missing, node_ids, fitted=True)
+    # One node alone often lacks a value.
+    if column.impute and len(values) > 1 and found.missing.all():
+        warnings.warn(
+            f"Column '{column.name}' has no value in any row. All are filled with what was learnt"
+            " when the model was fitted, so it says nothing about these nodes.",
+            GraphLatentWarning,
+            stacklevel=4,
+        )
     if column.kind == "hashed":
         rows, cols = hashed(found.text(), buckets=column.buckets)
         encoded = np.ones(len(rows))
@@ -196,9 +204,9 @@ def encode_columns(
 
 def _check_columns(specs: Sequence[ColumnSpec], columns: Mapping[str, Array], unknown: str) -> None:
     """Raise where columns are missing, or not known and refused; say which are not used."""
-    known = [spec.name for spec in specs]
-    missing = [name for name in known if name not in columns]
-    extra = [name for name in columns if name not in set(known)]
+    known = {spec.name for spec in specs}
+    missing = [spec.name for spec in specs if spec.name not in columns]
+    extra = [name for name in columns if name not in known]
     if missing:
         raise InputError(
             "The feature columns are not those that the model was fitted on. Missing:"

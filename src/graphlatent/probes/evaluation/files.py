@@ -155,6 +155,8 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
             f"{name} must have a column 'id' or 'graph' and columns e0, e1, ..., as 'graphlatent"
             f" embed' writes them. Columns found: {', '.join(map(repr, table.columns[:8]))}."
         )
+    # They refuse a table without rows.
+    keys = read_keys(table, key_names)
     columns.sort(key=lambda c: int(c[1:]))
     values = np.stack([to_array(table, c, option="embeddings") for c in columns], axis=1)
     if values.dtype.kind not in "fiu":
@@ -162,7 +164,7 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
             f"{name}: the columns e0, e1, ... must hold numbers. Got values such as"
             f" {values[0, 0]!r}."
         )
-    return StoredEmbeddings(values, read_keys(table, key_names))
+    return StoredEmbeddings(values, keys)
 
 
 def raw_features_of_table(
