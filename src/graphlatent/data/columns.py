@@ -70,11 +70,9 @@ def encode_column(
         raise missing_values(column.name, found.missing, node_ids, fitted=True)
     # One node alone often lacks a value.
     if column.impute and len(values) > 1 and found.missing.all():
-        warnings.warn(
+        warn(
             f"Column '{column.name}' has no value in any row. All are filled with what was learnt"
-            " when the model was fitted, so it says nothing about these nodes.",
-            GraphLatentWarning,
-            stacklevel=4,
+            " when the model was fitted, so it says nothing about these nodes."
         )
     if column.kind == "hashed":
         rows, cols = hashed(found.text(), buckets=column.buckets)
