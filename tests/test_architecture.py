@@ -29,6 +29,7 @@ STAGES = [
     ["methods.registry"],
     ["methods"],
     ["representations", "weisfeiler_lehman"],
+    ["theory"],
     ["probes"],
     ["finetuning"],
     ["saved"],

@@ -39,8 +39,8 @@ def test_word2vec_text_holds_names_and_all_digits(tmp_path):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (["a b", "c"], r"The id 'a b' cannot be written in word2vec's format"),
-        (["a", ""], r"The id '' cannot be written"),
+        (["a b", "c"], r"^The id 'a b' cannot be written in word2vec's format"),
+        (["a", ""], r"^The id '' cannot be written"),
     ],
 )
 def test_names_that_word2vec_cannot_hold(tmp_path, ids, message):

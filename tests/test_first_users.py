@@ -9,7 +9,7 @@ import torch
 
 from cases import random_graph
 from graphlatent import NodeLaGraph, read_graphs
-from graphlatent.errors import ConfigError
+from graphlatent.errors import ConfigError, GraphLatentWarning
 
 
 def node(**values) -> NodeLaGraph:
@@ -30,6 +30,22 @@ class TestFoundByUsers:
             loaded = NodeLaGraph.load(fitted.save(tmp_path / str(i)))
             np.testing.assert_array_equal(loaded.transform(data), fitted.transform(data))
             assert len(loaded.history_) == 3
+
+    def test_warnings_point_at_the_line_of_the_user(self):
+        edges = pd.DataFrame({"source": ["a", "b"], "target": ["b", "c"]})
+        nodes = pd.DataFrame({"id": list("abc"), "since": ["2024-01-01", "2024-02-01", "2024-03"]})
+        nodes["since"] = pd.to_datetime(nodes["since"], format="mixed")
+
+        def first_hour():
+            model = node().fit(read_graphs(edges, nodes=nodes))
+            model.embed((edges, nodes.assign(extra=1.0)))
+
+        with pytest.warns(GraphLatentWarning) as found:
+            first_hour()
+        found = [each for each in found if each.category is GraphLatentWarning]
+        texts = " ".join(str(warning.message) for warning in found)
+        assert "read as undirected" in texts and "Dates" in texts and "'extra'" in texts
+        assert {warning.filename for warning in found} == {__file__}
 
     def test_parameters_changed_after_fit_wait_for_the_next_fit(self, tmp_path):
         data = random_graph([9])

@@ -98,6 +98,7 @@ _MODULES = [
     "representations",
     "saved",
     "setting_types",
+    "theory",
     "training",
     "weisfeiler_lehman",
 ]

@@ -168,8 +168,8 @@ class Embeddings:
             seed: of the pairs that the score is fitted on.
 
         Returns:
-            Ids of both nodes, 'score' (of all pairs that look so, the estimated share that have an
-            edge), 'similarity' (cosine) and 'shared_neighbours', the best first.
+            Ids of both nodes, 'score' (estimated probability that there is an edge), 'similarity'
+            (cosine) and 'shared_neighbours', the best first.
 
         Raises:
             InputError: where a node of the graph has no embedding, or there is nothing to predict.

@@ -7,6 +7,10 @@ without a traceback, exit code 2.
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,6 +55,20 @@ class MissingDependencyError(GraphLatentError, ImportError):
 
 class GraphLatentWarning(UserWarning):
     """Something about the input that works, but that the user should know."""
+
+
+_PACKAGE = str(Path(__file__).parent / "_")[:-1]
+
+
+def warn(text: str) -> None:
+    """Issue a `GraphLatentWarning` at the line that called into the package."""
+    level, outermost = 1, 1
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_PACKAGE):
+            outermost = level
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, GraphLatentWarning, stacklevel=outermost + 1)
 
 
 def bad_argument(name: str, *, owner: str, allowed: str, got: object) -> ConfigError:

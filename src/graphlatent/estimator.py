@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -36,11 +35,7 @@ from graphlatent.embedding import (
     graph_embeddings,
     node_embeddings,
 )
-from graphlatent.errors import (
-    GraphLatentWarning,
-    RunFolderError,
-    not_fitted,
-)
+from graphlatent.errors import RunFolderError, not_fitted, warn
 from graphlatent.io.atomic import refuse_existing
 from graphlatent.io.config_file import RunConfig
 from graphlatent.io.history import History
@@ -252,7 +247,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
             estimator.history_ = run.read_history()
         except RunFolderError as error:
             # Embedding does not need the history.
-            warnings.warn(str(error), GraphLatentWarning, stacklevel=2)
+            warn(str(error))
             estimator.history_ = History.of(method.term_names)
         return estimator
 

@@ -21,7 +21,7 @@ from graphlatent.embedding import Embeddings
 from graphlatent.errors import GraphLatentWarning, InputError, RunFolderError
 from graphlatent.io.differences import input_differences
 from graphlatent.io.paths import checked_path
-from graphlatent.io.regular_files import exists
+from graphlatent.io.regular_files import exists, near_name
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.probes.evaluation import files
 
@@ -42,7 +42,9 @@ def read_embeddings(path: str | Path) -> Embeddings:
     """
     path = checked_path(path, name="path", owner="read_embeddings")
     if not exists(path):
-        raise InputError(f"There is no file or folder {path}. Check the path.")
+        raise InputError(
+            f"There is no file or folder {path}. {near_name(path) or 'Check the path.'}"
+        )
     stored = files.read_embeddings(path)
     values = np.ascontiguousarray(stored.values, dtype=np.float32)
     if not np.isfinite(values).all():

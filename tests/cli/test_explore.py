@@ -66,6 +66,30 @@ def test_clusters_are_written_with_ids(trained, tmp_path):
     assert code == 0 and found["typical"]["0"][0] in shown
 
 
+def test_clusters_are_written_beside_the_embeddings(trained, tmp_path):
+    assert told("cluster", trained, "--k", 2)["out"] == str(trained / "clusters.csv")
+    assert "exists already" in fails("cluster", trained, "--k", 2)
+    assert len(pd.read_csv(trained / "clusters.csv")) == len(read_embeddings(trained).ids)
+    copied = tmp_path / "rows.parquet"
+    copied.write_bytes((trained / "embeddings.parquet").read_bytes())
+    assert told("cluster", copied, "--k", 2)["out"] == str(tmp_path / "rows-clusters.csv")
+
+
+def test_later_tables_have_the_column_of_ids_of_the_run(tables):
+    nodes = pd.read_csv(tables / "nodes.csv").rename(columns={"id": "member"})
+    nodes.to_csv(tables / "members.csv", index=False)
+    words = ["train", tables / "edges.csv", "--nodes", tables / "members.csv", "--id", "member"]
+    code, _, err = run(*words, "--label", "kind", "--out", tables / "run", "--no-map", *FAST)
+    assert code == 0, err
+    given = ["--labels", tables / "members.csv"]
+    few = ["--label", "kind", "--splits", "2", "--raw", tables / "members.csv"]
+    found = told("probe", tables / "run", *given, *few)
+    assert found == told("probe", tables / "run", *given, *few, "--id", "member")
+    told("map", tables / "run", *given, "--color", "city", "--method", "pca")
+    nodes.rename(columns={"member": "who"}).to_csv(tables / "members.csv", index=False)
+    assert "there is no column 'id'" in fails("probe", tables / "run", *given, "--label", "kind")
+
+
 def test_a_run_says_where_its_input_was(trained):
     about = json.loads((trained / "results.json").read_text())["input"]
     assert about["source"] == str(trained.parent / "edges.csv")

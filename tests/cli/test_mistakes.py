@@ -105,6 +105,7 @@ def test_settings_that_fit_no_machine(tables):
             "hidden_dim=2,000,000,000 and num_layers=2 of NodeLaGraph need 14,901,161,201 GiB for"
         ),
         "num_layers=10000000": "must be an int in the range [1, 10000]. Got 10000000 instead.",
+        "decoder_layers=10000000": "must be an int in the range [1, 10000]. Got 10000000 instead.",
         f"epochs={10**30}": (
             f"must be an int in the range [0, inf), and at most 2,147,483,647. Got {10**30} in"
         ),

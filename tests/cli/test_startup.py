@@ -20,7 +20,8 @@ COMMANDS = (
     *("demo", "train", "embed", "probe", "links", "info", "settings", "doctor"),
     *("data", "data list"),
     *("bench", "bench list", "bench run", "bench table", "bench compare", "bench fill"),
-    *("bench compact", "map", "neighbors", "cluster", "outliers", "export", "finetune", "predict"),
+    *("bench compact", "map", "neighbors", "cluster", "outliers", "export", "bound", "denoise"),
+    *("finetune", "predict"),
 )
 
 
@@ -42,6 +43,25 @@ print(json.dumps([codes, [name for name in {SLOW_IMPORTS!r} if name in sys.modul
     codes, imported = json.loads(run_python(code))
     assert set(codes) == {0}
     assert imported == []
+
+
+@pytest.mark.parametrize(
+    ("given", "used"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")]
+)
+def test_waiting_threads_sleep_unless_set_otherwise(given, used):
+    """Torch's threads read the variable when torch is imported, so it is set before."""
+    code = f"""
+import os, sys
+os.environ.pop("OMP_WAIT_POLICY", None)
+os.environ.update({given!r})
+sys.argv = ["graphlatent", "--version"]
+from graphlatent.cli import main
+try:
+    main()
+except SystemExit:
+    print(os.environ["OMP_WAIT_POLICY"], "torch" in sys.modules)
+"""
+    assert run_python(code).splitlines()[-1] == f"{used} False"
 
 
 def test_every_command_is_asked_for_help():

@@ -22,6 +22,8 @@ def typed(monkeypatch, capsys, tables):
     """The exit code, standard output and standard error of a command line."""
     monkeypatch.chdir(tables)
     monkeypatch.setattr("signal.signal", lambda *_: None)
+    # The commands set it; undone after the test.
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["graphlatent", *map(str, arguments)])

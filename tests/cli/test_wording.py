@@ -35,6 +35,7 @@ from graphlatent.cli.wording import at_shell
             "The 'max_memory' parameter of read_graphs must be a number",
             "--max-memory must be a number",
         ),
+        ("The 'path' parameter of RunFolder must be a path.", "The path must be a path."),
         ("The '--seeds' parameter of bench run must be 5", "--seeds must be 5"),
         ("The 'table' parameter of bench must be 1", "TABLE must be 1"),
         (

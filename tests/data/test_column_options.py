@@ -40,6 +40,16 @@ def rows(spec, graph):
 NAN = float("nan")
 
 
+def test_a_column_without_a_value_in_a_later_graph_is_said():
+    spec = fit(graph_with({"impute": "mean"}, f=[1.0, 3.0, NAN], g=[1.0, 2.0, 3.0]))
+    with pytest.warns(GraphLatentWarning, match=r"Column 'f' has no value in any row\. All are"):
+        found = rows(spec, graph_with(f=[NAN, NAN, NAN], g=[1.0, 2.0, 3.0]))
+    assert [row[0] for row in found] == [0, 0, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows(spec, graph_with(f=[NAN, 1.0, NAN], g=[1.0, 2.0, 3.0]))
+
+
 def test_missing_numbers_are_filled_with_what_was_learnt():
     options = {"impute": "mean"}
     spec = fit(graph_with(options, a=[1.0, NAN, 3.0, 8.0]))

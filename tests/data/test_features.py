@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -25,6 +26,28 @@ def test_a_matrix_is_taken_as_it_is():
     assert spec == FeatureSpec("given", num_features=2)
     assert (spec.width, spec.names) == (2, ["x0", "x1"])
     assert encode_features(spec, graph) is graph
+
+
+def test_names_of_columns_are_looked_up_a_fixed_number_of_times():
+    looked_up = 0
+
+    class Name(str):
+        def __hash__(self):
+            nonlocal looked_up
+            looked_up += 1
+            return super().__hash__()
+
+    def lookups_of(count):
+        nonlocal looked_up
+        graph = with_columns(**{f"c{i}": [0, 1, 2] for i in range(count)})
+        columns = {Name(name): values for name, values in graph.columns.items()}
+        graph = dataclasses.replace(graph, columns=columns)
+        looked_up = 0
+        encode_features(fit(graph), graph)
+        return looked_up
+
+    # Not with the square of the number of columns.
+    assert 0 < lookups_of(100) <= 2 * lookups_of(50)
 
 
 def test_columns_by_hand():

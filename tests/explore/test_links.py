@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import graphlatent.explore.links as links
 from graphlatent import Embeddings, read_graphs
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import InputError
+from graphlatent.explore.linkable import Linkable
 from graphlatent.explore.links import PairScorer, predict_links
 
 
@@ -62,7 +65,7 @@ def test_the_best_are_those_of_all_pairs(monkeypatch):
     values, edges = random_graph()
     graph = np.zeros(30, dtype=np.int64)
     found = predict_links(values, edges, graph, k=25)
-    scorer = links._fitted(PairScorer.untrained(values, edges), graph, seed=0)
+    scorer = links._fitted(PairScorer.untrained(values, edges), Linkable(graph), seed=0)
     linked = {tuple(sorted(e)) for e in edges.T.tolist()}
     pairs = [(i, j) for i in range(30) for j in range(i + 1, 30) if (i, j) not in linked]
     expected = scorer.logits(np.array([by_definition(values, edges, i, j) for i, j in pairs]))
@@ -117,6 +120,41 @@ def test_users_are_linked_to_items_only(monkeypatch, exact):
     found = predict_links(values, edges, np.zeros(100, dtype=np.int64), k=60)
     assert (found.pairs[:, 0] < 50).all() and (found.pairs[:, 1] >= 50).all()
     assert (taste[found.pairs[:, 0]] == taste[found.pairs[:, 1]]).all()
+
+
+def test_pairs_that_can_have_a_link_are_counted_and_drawn():
+    graph, side = np.repeat([0, 1, 2], [5, 4, 2]), np.array([0, 0, 1, 1, 1, 0, 1, 1, 1, 0, 0])
+    for linkable in (Linkable(graph), Linkable(graph, side)):
+        pairs = [
+            (i, j)
+            for i in range(11)
+            for j in range(11)
+            if graph[i] == graph[j] and (linkable.side is None or side[i] != side[j])
+        ]
+        assert linkable.count() == sum(i < j for i, j in pairs)
+        drawn, weight = linkable.random(4000, np.random.default_rng(0))
+        assert {tuple(pair) for pair in drawn.tolist()} == set(pairs)
+        partners = np.bincount([i for i, _ in pairs], minlength=11)
+        np.testing.assert_array_equal(weight, partners[drawn[:, 0]])
+
+
+@pytest.mark.parametrize("exact", [10_000, 10])
+def test_users_without_a_shared_item_are_not_linked_either(monkeypatch, exact):
+    monkeypatch.setattr(links, "EXACT", exact)
+    # Users are alike, and so are items; each item has two users.
+    values = np.repeat([[1.0, 0.1], [1.0, -0.1]], 20, axis=0).astype(np.float32)
+    user, item = np.arange(40) % 20, 20 + np.repeat(np.arange(20), 2)
+    frame = {"user": user, "item": item - 20}
+    with pytest.warns(UserWarning, match="Edges are read as undirected"):
+        graph = read_graphs(
+            pd.DataFrame(frame), options=TableOptions("user", "item"), bipartite=True
+        )
+    rows = [0 if name.startswith("user:") else -1 for name in graph.node_ids]
+    found = Embeddings(values[rows], graph.node_ids).predict_links(graph, 10_000)
+    kinds = [found[end].str.split(":").str[0] for end in ("source", "target")]
+    assert len(found) and (kinds[0] != kinds[1]).all()
+    if exact > 40:
+        assert len(found) == 20 * 20 - 40
 
 
 def test_pairs_are_of_one_graph():

@@ -9,9 +9,11 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+# A column of nothing else is no column of text to a reader that takes types from values.
+OTHER_TYPES = ("NA", "null", "None", "nan", "inf", "1e3", "007", "1.0", "-0", "0x1", "True")
 # Texts that CSV, XML and readers treat in their own ways.
 AWKWARD = (
-    *("NA", "null", "None", "nan", "inf", "1e3", "007", "1.0", "-0", "0x1", "True", "a,b"),
+    *(*OTHER_TYPES, "a,b"),
     *('say "x"', "it's", "a\tb", "two\nlines", "é", "e\u0301", "Ωmega", "a<b>&c", "[red]", "%s"),
     *("#1", "=1", "\u202eabc", "long" * 100, "{}", "\\N", "-", "_", "C:\\x"),
 )
@@ -115,7 +117,8 @@ def _columns(
         kind = rng.choice(("float", "float", "int", "binary", "text"))
         if kind == "text":
             texts = ["red", "green", "blue"] + (list(AWKWARD) if awkward else [])
-            columns[f"t{i}"] = [rng.choice(texts) for _ in range(number)]
+            drawn = [rng.choice(texts) for _ in range(number)]
+            columns[f"t{i}"] = drawn if set(drawn) - set(OTHER_TYPES) else ["red", *drawn[1:]]
         elif kind == "float":
             columns[f"f{i}"] = [rng.randint(-64, 64) / 16 + 0.03125 for _ in range(number)]
         elif kind == "int":

@@ -1,7 +1,7 @@
 """Cases run in forked children with a limit of time and of memory, and what became of each.
 
-The parent imports everything once and starts no threads, so a case costs milliseconds. Several
-cases share a child; one that ends its child, or fails in it, is run again in a child of its own.
+The parent imports everything once, so a case costs milliseconds. Several cases share a child; one
+that ends its child, or fails in it, is run again in a child of its own.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
+import torch
+from threadpoolctl import threadpool_limits
 from typer.main import get_command
 
 import graphlatent
@@ -194,6 +196,7 @@ def _be_child(
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(errors, 1)
         os.dup2(errors, 2)
+        _use_one_thread()
         _limit_memory(fuzzer.megabytes)
         # Takes most of the time of saving, and matters only where a whole machine stops.
         os.fsync = lambda descriptor: None
@@ -231,6 +234,16 @@ def judged(fuzzer: Fuzzer, seed: int, place: Place) -> Outcome:
         short = isinstance(error, MemoryError) or "allocate memory" in str(error)
         return Outcome("memory" if short else "traceback", text)
     return Outcome("accepted")
+
+
+def _use_one_thread() -> None:
+    """Keep out of the thread pools of the parent, whose threads a forked process does not have.
+
+    OpenMP does not notice: a parallel region of several threads would wait for them forever. Where
+    the parent is pytest, an earlier test may have started them.
+    """
+    torch.set_num_threads(1)
+    threadpool_limits(1)
 
 
 def _limit_memory(megabytes: int) -> None:

@@ -10,6 +10,8 @@ import time
 import numpy as np
 import pytest
 import torch
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
 from fuzz.compare import embeddings
 from fuzz.drawn import draw
@@ -59,6 +61,21 @@ def changed(monkeypatch, change) -> None:
 def test_an_ordinary_case_is_accepted(tmp_path):
     assert kinds(ordinary, tmp_path) == ["accepted"] * 3
     assert kinds(plain, tmp_path) == ["accepted"] * 3
+
+
+def test_threads_that_were_started_before_a_case_do_not_hang_it(tmp_path):
+    def parallel(*_):
+        torch.ones(10**6).exp().sum()
+        KMeans(3, n_init=1, random_state=0).fit(np.random.default_rng(0).random((3000, 5)))
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threadpool_limits(2):
+            parallel()
+            assert kinds(parallel, tmp_path, number=1) == ["accepted"]
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_an_error_of_ours_is_a_refusal_and_any_other_a_traceback(tmp_path, monkeypatch):

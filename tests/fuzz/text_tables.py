@@ -121,10 +121,13 @@ def _check_weights(
 
 
 def _check_column(found: list[Any], texts: list[str], where: str) -> None:
-    """Numbers as Python reads them, if the column was taken for numbers; else the texts."""
+    """Numbers as Python reads them, if the column was taken for numbers; else the texts.
+
+    Whether blanks at the ends of a text belong to it is left open.
+    """
     for value, text in zip(found, texts, strict=True):
         if isinstance(value, str):
-            require(value == text, f"{value!r} instead of {text!r} in {where}")
+            require(value.strip() == text, f"{value!r} instead of {text!r} in {where}")
         elif isinstance(value, bool):
             require(text.lower() in ("true", "false", "0", "1"), f"{value!r} of {text!r}: {where}")
         elif value is not None and not np.isnan(value):

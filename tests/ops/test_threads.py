@@ -9,11 +9,13 @@ import sys
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from graphlatent import NodeLaGraph, load_estimator
+from graphlatent.explore import projection
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops import threads
-from graphlatent.ops.threads import SMALL_WORK, threads_for
+from graphlatent.ops.threads import SMALL_WORK, library_threads_for, threads_for
 from graphlatent.training.loop import Hooks
 
 
@@ -61,6 +63,41 @@ def test_the_number_is_restored_after_an_error(two_threads):
     with pytest.raises(KeyError), threads_for(1.0):
         raise KeyError
     assert torch.get_num_threads() == 2
+
+
+def most_library_threads():
+    """The most threads that an OpenMP or BLAS library of this process would take."""
+    return max(pool["num_threads"] for pool in threadpool_info())
+
+
+def test_small_work_of_libraries_has_one_thread(two_threads):
+    with threadpool_limits(limits=2):
+        with library_threads_for(SMALL_WORK):
+            assert most_library_threads() == torch.get_num_threads() == 1
+        assert most_library_threads() == torch.get_num_threads() == 2
+        with library_threads_for(SMALL_WORK + 1):
+            assert most_library_threads() == 2
+        two_threads.setenv("OMP_NUM_THREADS", "2")
+        with library_threads_for(1.0):
+            assert most_library_threads() == 2
+
+
+@pytest.mark.parametrize(("num_rows", "expected"), [(1_500, 1), (5_000, 2)])
+def test_a_small_map_is_laid_out_with_one_thread(two_threads, num_rows, expected):
+    seen = []
+
+    class Layout:
+        def __init__(self, **_):
+            pass
+
+        def fit_transform(self, rows):
+            seen.append(most_library_threads())
+            return rows[:, :2]
+
+    two_threads.setattr(projection, "TSNE", Layout)
+    with threadpool_limits(limits=2):
+        projection.project(np.random.default_rng(0).random((num_rows, 3)), method="tsne")
+    assert seen == [expected]
 
 
 @pytest.mark.parametrize("name", threads.VARIABLES)

@@ -9,8 +9,10 @@ import typer
 from graphlatent._version import __version__
 from graphlatent.cli.bench import compact_records, compare_rows, fill, list_cells, show_table
 from graphlatent.cli.bench_run import run_rows
+from graphlatent.cli.bound import bound
 from graphlatent.cli.cluster import cluster
 from graphlatent.cli.demo import demo
+from graphlatent.cli.denoise import denoise
 from graphlatent.cli.doctor import doctor
 from graphlatent.cli.embed import embed
 from graphlatent.cli.export import export
@@ -55,7 +57,7 @@ bench.command("compact", cls=PlainCommand)(compact_records)
 app.add_typer(bench, name="bench")
 _COMMANDS: tuple[Any, ...] = (
     *(demo, train, embed, probe, links, info, settings, doctor),
-    *(neighbors, cluster, outliers, export),
+    *(neighbors, cluster, outliers, export, denoise, bound),
     *(finetune, predict),
 )
 app.command("map", cls=PlainCommand)(with_option_groups(draw_map))

@@ -19,8 +19,12 @@ def cluster(
     path: EmbeddingsPath,
     k: Annotated[int, typer.Option("--k", help="Number of clusters.", min=1)],
     out: Annotated[
-        Path, typer.Option("--out", help="File to write, ids and clusters: .csv or .parquet.")
-    ],
+        Path | None,
+        typer.Option(
+            "--out",
+            help="File to write, ids and clusters: .csv or .parquet (beside the embeddings).",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", help="Seed of the random starts.", min=0, max=2**31 - 1)
     ] = 0,
@@ -34,6 +38,7 @@ def cluster(
 ) -> None:
     """Divide embeddings into K clusters by k-means, and write the cluster of every id."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        out = _beside(path) if out is None else out
         check_table_path(out, overwrite=overwrite)
         from graphlatent.explore.clusters import typical_rows
         from graphlatent.explore.neighbours import id_columns
@@ -68,3 +73,8 @@ def cluster(
                 "typical": dict(enumerate(typical)),
             }
         )
+
+
+def _beside(path: Path) -> Path:
+    """Where clusters are written by default: in the run folder, or beside the file."""
+    return path / "clusters.csv" if path.is_dir() else path.with_name(f"{path.stem}-clusters.csv")

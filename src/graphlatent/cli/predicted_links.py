@@ -57,8 +57,8 @@ def show_links(
     output.note(f"{found.num_scored:,} pairs without an edge were scored: {which}")
     print_table(output, f"The {len(frame):,} likeliest missing links", frame)
     output.say(
-        "score: of all pairs that look so, the estimated share that have an edge. How well edges"
-        " can be predicted here: graphlatent links INPUT"
+        "score: estimated probability that there is an edge, from similarity and shared neighbours."
+        " How well edges can be predicted here: graphlatent links INPUT"
     )
     if out is not None:
         write_table(frame, out)

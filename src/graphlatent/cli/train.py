@@ -302,8 +302,8 @@ def _report(output: Output, result: dict[str, Any]) -> None:
         )
     if result["coordinates"]:
         output.say(
-            "They contain coordinates computed from the edges, which nodes of other graphs do not"
-            " have: for those, train with --set structure=none."
+            "The embeddings contain coordinates computed from the edges, which nodes of other"
+            " graphs do not have: for those, train with --set structure=none."
         )
     output.say(f"New data: graphlatent embed {result['run']} INPUT --out FILE.parquet")
     output.result(result)

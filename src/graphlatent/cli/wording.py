@@ -44,6 +44,9 @@ def _parameter(found: re.Match[str]) -> str:
     if owner == "bench":
         # An argument without a flag.
         return f"{name.upper()} {verb}"
+    if name == "path":
+        # A flag in some commands, an argument in others.
+        return f"The path {verb}"
     if name in _settings():
         return f"The setting '{name}' {verb}"
     return f"{_flag(name)} {verb}"

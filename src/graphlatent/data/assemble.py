@@ -6,7 +6,6 @@ edges, F features, B graphs.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +29,7 @@ from graphlatent.data.ids import exact_ids
 from graphlatent.data.memory_limit import require_memory
 from graphlatent.data.merging import MEANING, Merge, checked_merge
 from graphlatent.data.weights import joined_weights
-from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.errors import InputError, warn
 from graphlatent.ops.sparse import SparseMatrix
 
 # Its degree, its place, its id, and a single feature with its copy: less is never needed.
@@ -83,18 +82,14 @@ def assemble(
         *_notes_of_changes(clean, edge_weight, merge),
     )
     for note in important:
-        warnings.warn(note, GraphLatentWarning, stacklevel=3)
+        warn(note)
     if clean.edge_index.shape[1] == 0:
         what = (
             "The input has no edges"
             if len(graphs) == 1
             else f"None of the {len(graphs)} graphs has an edge"
         )
-        warnings.warn(
-            f"{what}: every node is embedded from its own features alone.",
-            GraphLatentWarning,
-            stacklevel=3,
-        )
+        warn(f"{what}: every node is embedded from its own features alone.")
     return GraphData(
         edge_index=clean.edge_index,
         num_nodes=num_nodes,

@@ -6,7 +6,6 @@ text becomes one-hot over the values seen at fit time, or is hashed. Legend: N n
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -27,7 +26,7 @@ from graphlatent.data.mixed_columns import check_not_numbers
 from graphlatent.data.readers.messages import quoted
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.times import look_like_dates
-from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.errors import InputError, warn
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -60,12 +59,10 @@ def fit_columns(
     _check_names(columns, options)
     is_sparse = is_sparse_table(columns)
     if standardize and is_sparse and not all(map(_is_zero_one, columns.values())):
-        warnings.warn(
+        warn(
             f"Most values of the {len(columns):,} columns are 0, so that numbers are taken as they"
             " are, as in a sparse matrix of words. Divide columns of another unit by their standard"
-            " deviation first.",
-            GraphLatentWarning,
-            stacklevel=3,
+            " deviation first."
         )
     standardize = standardize and not is_sparse
     fit = partial(fit_column, standardize=standardize, node_ids=node_ids, options=options)
@@ -75,7 +72,7 @@ def fit_columns(
     if refused:
         raise _all_refused(refused)
     for text in _notes(specs, columns):
-        warnings.warn(text, GraphLatentWarning, stacklevel=3)
+        warn(text)
     return tuple(specs)
 
 

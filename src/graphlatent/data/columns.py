@@ -5,7 +5,6 @@ Legend: N nodes, W features.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -28,7 +27,7 @@ from graphlatent.data.places import place_of
 from graphlatent.data.readers.messages import quoted
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.times import days_of_text
-from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.errors import InputError, warn
 from graphlatent.ops.sparse import SparseMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -69,6 +68,12 @@ def encode_column(
         found = without_signs(found)
     if found.missing.any() and not column.impute:
         raise missing_values(column.name, found.missing, node_ids, fitted=True)
+    # One node alone often lacks a value.
+    if column.impute and len(values) > 1 and found.missing.all():
+        warn(
+            f"Column '{column.name}' has no value in any row. All are filled with what was learnt"
+            " when the model was fitted, so it says nothing about these nodes."
+        )
     if column.kind == "hashed":
         rows, cols = hashed(found.text(), buckets=column.buckets)
         encoded = np.ones(len(rows))
@@ -142,12 +147,10 @@ def _category_codes(
                 " ignore on the command line), or fit again on graphs that hold it."
             )
         values = sorted({each for each, is_new in zip(text, new, strict=True) if is_new})
-        warnings.warn(
+        warn(
             f"Column '{column.name}' holds values in {int(new.sum()):,} row(s) that it never held"
             f" when the model was fitted: {quoted(values, 5)}. There, none of its categories is"
-            " set.",
-            GraphLatentWarning,
-            stacklevel=4,
+            " set."
         )
     (rows,) = np.nonzero(codes >= 0)
     return rows, codes[rows]
@@ -199,9 +202,9 @@ def encode_columns(
 
 def _check_columns(specs: Sequence[ColumnSpec], columns: Mapping[str, Array], unknown: str) -> None:
     """Raise where columns are missing, or not known and refused; say which are not used."""
-    known = [spec.name for spec in specs]
-    missing = [name for name in known if name not in columns]
-    extra = [name for name in columns if name not in set(known)]
+    known = {spec.name for spec in specs}
+    missing = [spec.name for spec in specs if spec.name not in columns]
+    extra = [name for name in columns if name not in known]
     if missing:
         raise InputError(
             "The feature columns are not those that the model was fitted on. Missing:"
@@ -215,11 +218,7 @@ def _check_columns(specs: Sequence[ColumnSpec], columns: Mapping[str, Array], un
             f"The model was not fitted on the columns {quoted(extra)}. Leave them out (drop, --drop"
             " on the command line), or allow for them (unknown='ignore', --unknown ignore)."
         )
-    warnings.warn(
-        f"Columns that are not used, since the model was not fitted on them: {quoted(extra)}.",
-        GraphLatentWarning,
-        stacklevel=3,
-    )
+    warn(f"Columns that are not used, since the model was not fitted on them: {quoted(extra)}.")
 
 
 def _check_options(specs: Sequence[ColumnSpec], options: TableOptions) -> None:

@@ -7,7 +7,6 @@ neighbours. Legend: N fitted nodes, D coordinates.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, nan
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from graphlatent.data.graph import GraphData
 from graphlatent.data.structure import undirected_adjacency, unit_rows
-from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.errors import InputError, warn
 from graphlatent.ops.sparse import SparseMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -117,11 +116,9 @@ class NodeCoordinates:
             elif 2 * _mean_cosine(rows, graph, both) < self.similarity:
                 reason = "its edges do not join the nodes that these ids were fitted for"
         if reason:
-            warnings.warn(
+            warn(
                 f"The embeddings of this graph lack what the model knows of the fitted edges, since"
-                f" {reason}. To embed graphs of other nodes, fit with structure='none'.",
-                GraphLatentWarning,
-                stacklevel=2,
+                f" {reason}. To embed graphs of other nodes, fit with structure='none'."
             )
             return mean.expand(graph.num_nodes, -1)
         weight = graph.edge_weight
@@ -266,10 +263,8 @@ def _extended(rows: Tensor, known: Tensor, adjacency: SparseMatrix) -> Tensor:
     unreached = int(((rows == 0).all(dim=1) & ~known).sum())
     if unreached:
         new = int((~known).sum())
-        warnings.warn(
+        warn(
             f"{unreached} of {new} new nodes are not connected with fitted nodes that have"
-            f" coordinates, over at most {ROUNDS} edges: they have no coordinates of their own.",
-            GraphLatentWarning,
-            stacklevel=2,
+            f" coordinates, over at most {ROUNDS} edges: they have no coordinates of their own."
         )
     return rows

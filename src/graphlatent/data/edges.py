@@ -236,10 +236,15 @@ def _merge(
     # Clean already: 0.03 s against 0.45 s of merging on 10 million edges.
     if bool((key[1:] > key[:-1]).all()):
         return edge_index, edge_weight
-    # Imported here: see readers/pyg.py.
-    from torch_geometric.utils import coalesce
-
+    # PyTorch Geometric's coalesce takes almost twice as long, and as long again to be imported as
+    # torch.
+    key, order = torch.sort(key)
+    is_first = torch.ones_like(key, dtype=torch.bool)
+    is_first[1:] = key[1:] != key[:-1]
+    once = key[is_first]
+    merged = torch.stack([once // num_nodes, once % num_nodes])
     if edge_weight is None:
-        return coalesce(edge_index, num_nodes=num_nodes), None
-    merged, weight = coalesce(edge_index, edge_weight, num_nodes=num_nodes, reduce="max")
-    return merged, weight
+        return merged, None
+    number = torch.cumsum(is_first, 0) - 1
+    largest = edge_weight.new_full((merged.shape[1],), -torch.inf)
+    return merged, largest.scatter_reduce(0, number, edge_weight[order], "amax")

@@ -11,7 +11,6 @@ Legend: N nodes, F features of the given matrix, W width after encoding, C colum
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
@@ -31,7 +30,7 @@ from graphlatent.data.local_structure import NAMES as LOCAL_NAMES
 from graphlatent.data.local_structure import local_structure
 from graphlatent.data.measurements import has_measurements, moments, standardized
 from graphlatent.data.spec_values import column_specs, number_pairs
-from graphlatent.errors import GraphLatentWarning, InputError, bad_argument
+from graphlatent.errors import InputError, bad_argument, warn
 from graphlatent.ops.sparse import SparseMatrix, row_normalized, to_dense
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -276,12 +275,10 @@ def encode_features(
 def _encoded(spec: FeatureSpec, graph: GraphData, row_normalize: bool) -> GraphData:
     if spec.ignored:
         if not graph.has_equal_features():
-            warnings.warn(
+            warn(
                 "The features of this graph are not used: those of the fitted graphs were the same"
                 " for every node, so that the model ignores features. Fit a model on graphs whose"
-                " features differ.",
-                GraphLatentWarning,
-                stacklevel=3,
+                " features differ."
             )
         graph = graph.without_features()
     encoded = _encode_given(spec, graph)

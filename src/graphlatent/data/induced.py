@@ -35,17 +35,14 @@ def induced_subgraph(graph: GraphData, nodes: Tensor) -> GraphData:
     if not bool(nodes.any()):
         raise InputError("A subgraph needs at least one node, and none is chosen.")
     kept = nodes.nonzero().squeeze(1)
-    # Imported here: see readers/pyg.py.
-    from torch_geometric.utils import subgraph
-
     graph = graph.with_edges(nodes[graph.edge_index].all(0))
-    edge_index, _ = subgraph(nodes, graph.edge_index, relabel_nodes=True, num_nodes=graph.num_nodes)
+    number = torch.cumsum(nodes, 0) - 1
     sizes = torch.bincount(graph.graph_of_node[kept], minlength=graph.num_graphs)
     graphs = sizes > 0
     per_node = graph.y is not None and len(graph.y) == graph.num_nodes
     return replace(
         graph,
-        edge_index=edge_index,
+        edge_index=number[graph.edge_index],
         num_nodes=len(kept),
         ptr=torch.cat([torch.zeros(1, dtype=torch.int64), torch.cumsum(sizes[graphs], 0)]),
         x=None if graph.x is None else take_rows(graph.x, kept),

@@ -8,7 +8,6 @@ such as house numbers ('2', '2b') and postal codes are text, with a warning.
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from graphlatent.data.places import place_of
-from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.errors import InputError, warn
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -70,12 +69,10 @@ def check_not_numbers(
         )
     if count < _FEW:
         return
-    warnings.warn(
+    warn(
         f"Column '{name}' is read as text, with one feature for each value: {count:,} of"
         f" {len(values):,} rows hold numbers, the others text: {found}."
-        " If it is a column of numbers, correct these values.",
-        GraphLatentWarning,
-        stacklevel=5,
+        " If it is a column of numbers, correct these values."
     )
 
 

@@ -8,7 +8,6 @@ small.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from graphlatent.data.arrays import numeric_array
 from graphlatent.data.graph import RawGraph
-from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.errors import InputError, warn
 
 SMALLEST = float(np.finfo(np.float32).tiny)
 LARGEST = float(np.finfo(np.float32).max)
@@ -39,11 +38,7 @@ def joined_weights(graphs: Sequence[RawGraph], num_edges: Sequence[int]) -> Tens
     parts = [_checked(g, count) for g, count in zip(graphs, num_edges, strict=True)]
     weight = torch.cat(parts)
     if weight.numel() and not bool(weight.any()):
-        warnings.warn(
-            "All edge weights are 0: every node is embedded from its own features alone.",
-            GraphLatentWarning,
-            stacklevel=4,
-        )
+        warn("All edge weights are 0: every node is embedded from its own features alone.")
     return weight
 
 

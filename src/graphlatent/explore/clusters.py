@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.errors import InputError, warn
 from graphlatent.explore.neighbours import check_count
 from graphlatent.ops.nearest import Array, RowMatrix
 
@@ -32,11 +32,9 @@ def kmeans(rows: RowMatrix, num_clusters: int, *, restarts: int, seed: int) -> A
         model = KMeans(num_clusters, init="k-means++", n_init=restarts, random_state=seed)
         found: Array = model.fit_predict(rows).astype(np.int64)
     if len(np.unique(found)) < num_clusters:
-        warnings.warn(
+        warn(
             f"Only {len(np.unique(found))} of {num_clusters} clusters were found: many rows are the"
-            " same. Look at the representation.",
-            GraphLatentWarning,
-            stacklevel=3,
+            " same. Look at the representation."
         )
     return found
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from graphlatent.data.graph import GraphData
+from graphlatent.data.readers.bipartite import sides_of
 from graphlatent.errors import InputError
 from graphlatent.explore.links import Links, predict_links
 from graphlatent.explore.neighbours import check_count, rows_of
@@ -28,10 +29,15 @@ def link_table(
     check_count(k, name="k", owner="predict_links")
     check_count(seed, name="seed", owner="predict_links", least=0)
     values = embeddings.values[rows_of_nodes(embeddings, graph)]
-    found = predict_links(
-        values, graph.edge_index.numpy(), graph.graph_of_node.numpy(), k=k, seed=seed
-    )
     ids, graphs = _node_ids(graph)
+    found = predict_links(
+        values,
+        graph.edge_index.numpy(),
+        graph.graph_of_node.numpy(),
+        k=k,
+        seed=seed,
+        side=sides_of(ids, graph.reading) if graph.reading.bipartite else None,
+    )
     first, second = found.pairs.T
     columns = {} if graphs is None else {"graph": graphs[first]}
     frame = pd.DataFrame(

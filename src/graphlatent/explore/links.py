@@ -9,8 +9,8 @@ A pair (i, j) is described by three numbers, in which N(i) are the neighbours of
 
 Two logistic regressions weigh them, one for pairs that share a neighbour and one for the others:
 edges of the graph against pairs without one, drawn so that each counts as often as it occurs among
-all pairs. So pairs of both kinds can be compared, and in a graph of users and items, where no edge
-joins two that share a neighbour, two users are never predicted.
+all pairs. So pairs of both kinds can be compared. Between two nodes of the same kind, such as two
+users, none is predicted where the kinds are known (linkable.py).
 
 The cosine alone finds pairs of twins: of Photo with 15 % of its edges held out (25 epochs), 16 % of
 the first 200 pairs by the cosine were held-out edges, 52 % by shared neighbours alone, and 63 %
@@ -31,6 +31,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
 from graphlatent.errors import InputError
+from graphlatent.explore.linkable import Linkable
 from graphlatent.ops.nearest import nearest_by_cells
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -53,7 +54,7 @@ class Links:
 
     Args:
         pairs: int64 [K, 2], the smaller node number first.
-        score: of all pairs that look so, the estimated share that are edges of the graph [K].
+        score: estimated probability that the pair is an edge of the graph [K].
         similarity: cosine of both embeddings [K].
         shared: number of shared neighbours [K].
         num_scored: pairs without an edge that were scored.
@@ -152,7 +153,13 @@ class PairScorer:
 
 
 def predict_links(
-    values: Array, edge_index: Array, graph_of_node: Array, *, k: int, seed: int = 0
+    values: Array,
+    edge_index: Array,
+    graph_of_node: Array,
+    *,
+    k: int,
+    seed: int = 0,
+    side: Array | None = None,
 ) -> Links:
     """The `k` pairs of nodes of the same graph, without an edge in either direction, that score
     highest; equal scores in the order of the nodes.
@@ -163,15 +170,17 @@ def predict_links(
         graph_of_node: int64 [N].
         k: how many; fewer where there are fewer pairs.
         seed: of the pairs that the weights are fitted on.
+        side: the kind of each node, 0 or 1 [N], where links join nodes of different kinds only.
 
     Raises:
         InputError: where there is no edge, or no pair without one.
     """
-    scorer = _fitted(PairScorer.untrained(values, edge_index), graph_of_node, seed=seed)
+    linkable = Linkable(graph_of_node, side)
+    scorer = _fitted(PairScorer.untrained(values, edge_index), linkable, seed=seed)
     if len(values) <= EXACT:
-        pairs, logits, num_scored = _best_of_all(scorer, graph_of_node, k)
+        pairs, logits, num_scored = _best_of_all(scorer, linkable, k)
     else:
-        listed = _without_edges(scorer, _candidates(scorer), graph_of_node)
+        listed = _without_edges(scorer, _candidates(scorer), linkable)
         logits = np.concatenate(
             [
                 scorer.logits(scorer.features(listed[start : start + _BLOCK]))
@@ -187,13 +196,12 @@ def predict_links(
     return Links(pairs, expit(logits), similarity, shared, num_scored, len(values) <= EXACT)
 
 
-def _fitted(scorer: PairScorer, graph_of_node: Array, *, seed: int) -> PairScorer:
+def _fitted(scorer: PairScorer, linkable: Linkable, *, seed: int) -> PairScorer:
     """The scorer with weights from the graph's own edges and pairs without an edge."""
     rng = np.random.default_rng(seed)
     upper = sp.triu(scorer.adjacency, 1).tocoo()
     edges = np.stack([upper.row, upper.col], axis=1).astype(np.int64)
-    sizes = np.bincount(graph_of_node).astype(np.float64)
-    num_others = float((sizes * (sizes - 1) / 2).sum()) - len(edges)
+    num_others = linkable.count() - len(edges)
     if not len(edges):
         raise InputError("The graph has no edges, so there is nothing to predict links from.")
     if num_others < 1:
@@ -203,7 +211,9 @@ def _fitted(scorer: PairScorer, graph_of_node: Array, *, seed: int) -> PairScore
     positive = scorer.features(edges)
     drawn = 2 * _TRAINING_PAIRS
     sharing, how_many = _sharing_pairs(scorer, rng.integers(0, len(scorer.unit), drawn), rng)
-    anywhere, weight = _random_pairs(graph_of_node, drawn, rng)
+    usable = linkable.are(*sharing.T)
+    sharing, how_many = sharing[usable], how_many[usable]
+    anywhere, weight = linkable.random(drawn, rng)
     free = scorer.is_free(anywhere)
     anywhere, weight = anywhere[free], weight[free]
     apart = scorer.features(anywhere)
@@ -272,19 +282,6 @@ def _sharing_pairs(
     return pairs, 1 / probability
 
 
-def _random_pairs(
-    graph_of_node: Array, count: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Random pairs of nodes of the same graph, and how many pairs each stands for.
-
-    Graphs are drawn by their number of nodes, and have that many more pairs.
-    """
-    first = rng.integers(0, len(graph_of_node), count)
-    low = np.searchsorted(graph_of_node, graph_of_node[first])
-    high = np.searchsorted(graph_of_node, graph_of_node[first], side="right")
-    return np.stack([first, rng.integers(low, high)], axis=1), (high - low).astype(np.float64)
-
-
 def _random_neighbour(scorer: PairScorer, nodes: Array, rng: np.random.Generator) -> Array:
     """A random neighbour of each node, all of which have one."""
     start, degree = scorer.adjacency.indptr[nodes], np.diff(scorer.adjacency.indptr)[nodes]
@@ -293,7 +290,7 @@ def _random_neighbour(scorer: PairScorer, nodes: Array, rng: np.random.Generator
     return found
 
 
-def _best_of_all(scorer: PairScorer, graph_of_node: Array, k: int) -> tuple[Array, Array, int]:
+def _best_of_all(scorer: PairScorer, linkable: Linkable, k: int) -> tuple[Array, Array, int]:
     """At least the `k` best pairs of all without an edge, their logits, and how many there are."""
     num_nodes, counted = len(scorer.unit), 0
     pairs, logits = np.zeros((0, 2), dtype=np.int64), np.zeros(0)
@@ -302,9 +299,10 @@ def _best_of_all(scorer: PairScorer, graph_of_node: Array, k: int) -> tuple[Arra
         stop = min(start + step, num_nodes)
         scores = scorer.logits_with_all(start, stop)
         nodes = np.arange(start, stop)
-        later = np.arange(num_nodes) > nodes[:, None]
-        same = graph_of_node == graph_of_node[nodes][:, None]
-        usable = later & same & (scorer.adjacency[start:stop].toarray() == 0)
+        others = np.arange(num_nodes)
+        later = others > nodes[:, None]
+        unlinked = scorer.adjacency[start:stop].toarray() == 0
+        usable = later & unlinked & linkable.are(nodes[:, None], others)
         counted += int(usable.sum())
         row, col = np.nonzero(usable)
         found = scores[row, col].astype(np.float64)
@@ -343,8 +341,8 @@ def _candidates(scorer: PairScorer) -> Array:
     return np.concatenate(pairs)
 
 
-def _without_edges(scorer: PairScorer, pairs: Array, graph_of_node: Array) -> Array:
-    """Each pair once, the smaller node first, of the same graph and without an edge."""
+def _without_edges(scorer: PairScorer, pairs: Array, linkable: Linkable) -> Array:
+    """Each linkable pair without an edge once, the smaller node first."""
     num_nodes = np.int64(len(scorer.unit))
     low, high = pairs.min(axis=1).astype(np.int64), pairs.max(axis=1).astype(np.int64)
     codes = np.unique((low * num_nodes + high)[low != high])
@@ -352,8 +350,8 @@ def _without_edges(scorer: PairScorer, pairs: Array, graph_of_node: Array) -> Ar
     edges = upper.row.astype(np.int64) * num_nodes + upper.col
     codes = np.setdiff1d(codes, edges, assume_unique=True)
     found = np.stack([codes // num_nodes, codes % num_nodes], axis=1)
-    of_one_graph: Array = found[graph_of_node[found[:, 0]] == graph_of_node[found[:, 1]]]
-    return of_one_graph
+    usable: Array = found[linkable.are(*found.T)]
+    return usable
 
 
 def _dots(left: Array, right: Array) -> Array:

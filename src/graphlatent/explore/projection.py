@@ -20,6 +20,7 @@ from sklearn.preprocessing import normalize
 from graphlatent.errors import InputError, MissingDependencyError, bad_argument
 from graphlatent.explore.reduction import components, principal_axes
 from graphlatent.ops.nearest import nearest_rows
+from graphlatent.ops.threads import library_threads_for
 
 Array: TypeAlias = np.ndarray[Any, Any]
 MapMethod: TypeAlias = Literal["pca", "tsne", "umap"]
@@ -33,6 +34,9 @@ _WIDTH = 50
 _ANCHORS = 5
 # Rows converted to float64 at a time
 _BLOCK = 2**16
+# An iteration of t-SNE takes about 3 microseconds a row on one core: as long as this many
+# multiplications in `ops/threads.py`
+_TSNE_WORK = 90_000
 # With fewer rows there are no neighbourhoods to preserve
 _LEAST = 4
 
@@ -134,7 +138,9 @@ def _tsne(rows: Array, *, seed: int) -> Array:
     # Rows of length 1 that differ by less are the same
     init = "pca" if min(rows.shape) >= 2 and float(np.ptp(rows)) > 1e-6 else "random"
     model = TSNE(perplexity=perplexity, init=init, learning_rate="auto", random_state=seed)
-    points: Array = model.fit_transform(rows)
+    # A thousand iterations of some milliseconds, in each of which threads wait for each other
+    with library_threads_for(_TSNE_WORK * len(rows)):
+        points: Array = model.fit_transform(rows)
     return points
 
 

@@ -34,6 +34,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         _sync(temporary)
         os.replace(temporary, path)
         _sync(path.parent)
+    except OutputError:
+        # What `write` itself refuses, not the file system.
+        raise
     except OSError as error:
         raise OutputError(
             f"Cannot write {path}: {error.strerror or error}. Choose another path, or make room and"

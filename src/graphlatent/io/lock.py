@@ -12,14 +12,13 @@ import os
 import socket
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from graphlatent.errors import GraphLatentWarning, OutputError
+from graphlatent.errors import OutputError, warn
 from graphlatent.io.atomic import LOCK
 
 
@@ -145,10 +144,8 @@ def _lock(handle: int) -> bool:
             return False
         except OSError:
             pass
-    warnings.warn(
-        "This file system cannot lock files. Take care that only one process writes in the folder.",
-        GraphLatentWarning,
-        stacklevel=2,
+    warn(
+        "This file system cannot lock files. Take care that only one process writes in the folder."
     )
     return True
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from threadpoolctl import threadpool_limits
 
 SMALL_WORK = 2**28
 """Multiplications, about 10 ms on one core, up to which an operation has one thread.
@@ -41,6 +42,20 @@ def threads_for(multiplications: float) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def library_threads_for(multiplications: float) -> Iterator[None]:
+    """`threads_for`, also of the OpenMP and BLAS libraries of scikit-learn and NumPy.
+
+    Args:
+        multiplications: of one operation.
+    """
+    if multiplications > SMALL_WORK or chosen_by_user():
+        yield
+        return
+    with threads_for(multiplications), threadpool_limits(limits=1):
+        yield
 
 
 def chosen_by_user() -> bool:

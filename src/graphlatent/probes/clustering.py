@@ -21,7 +21,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import StandardScaler, normalize
 from torch import Tensor
 
-from graphlatent.errors import GraphLatentWarning, InputError, bad_argument
+from graphlatent.errors import InputError, bad_argument, warn
 from graphlatent.explore.clusters import kmeans
 from graphlatent.ops.nearest import RowMatrix, nearest_others
 from graphlatent.probes.design import PREPROCESSING, Preprocessing
@@ -229,12 +229,10 @@ def _neighbour_graph(rows: RowMatrix, neighbours: int, num_clusters: int) -> sp.
     graph: sp.csr_matrix = sp.csr_matrix(half + half.T)
     num_parts = connected_components(graph, directed=False)[0]
     if num_parts > num_clusters:
-        warnings.warn(
+        warn(
             f"The graph of {count} nearest neighbours has {num_parts} connected components, more"
             f" than the {num_clusters} clusters: which of them are merged is arbitrary. Raise"
-            " 'neighbours'.",
-            GraphLatentWarning,
-            stacklevel=4,
+            " 'neighbours'."
         )
     return graph
 

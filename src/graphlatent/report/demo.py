@@ -6,7 +6,6 @@ be measured.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ from graphlatent.data.splits import Split, fold_splits, random_splits
 from graphlatent.data.synthetic import (
     FAMILIES,
     LatentGraph,
-    LatentGraphSet,
     latent_graph,
     latent_graph_set,
 )
@@ -33,6 +31,7 @@ from graphlatent.probes.results import ProbeResult
 from graphlatent.report.maps import plot_map
 from graphlatent.report.plots import plot_history
 from graphlatent.representations import REPRESENTATIONS
+from graphlatent.theory.bounds import theory_alpha
 from graphlatent.training.progress import training_bar
 
 
@@ -110,7 +109,7 @@ def _run(
         hidden_dim=32,
         epochs=100,
         lr=1e-3,
-        alpha=theory_alpha(several),
+        alpha=theory_alpha(several.sigma, several.latent.shape[1]),
         random_state=seed,
         progress=progress,
     )
@@ -125,18 +124,10 @@ def _run(
         preset="paper",
         hidden_dim=128,
         epochs=200,
-        alpha=theory_alpha(made),
+        alpha=theory_alpha(made.sigma, made.latent.shape[1]),
         random_state=seed,
     )
     return DemoResult(node_results, graph_results, *_distances(denoising.fit(made.graph), made))
-
-
-def theory_alpha(made: LatentGraph | LatentGraphSet) -> float:
-    """2 sigma sqrt(d), the weight of the invariance term in Theorem 1.
-
-    With the factor sqrt(d) that is missing in print. On real data sigma is not known.
-    """
-    return 2 * made.sigma * math.sqrt(made.latent.shape[1])
 
 
 def _results(

@@ -35,6 +35,7 @@ def values_of(
     """
     keys = files.read_embeddings(embeddings).keys
     run = RunFolder(embeddings)
+    options = options_of_run(run)
     if table is None:
         if not run.started:
             raise InputError(
@@ -42,10 +43,12 @@ def values_of(
                 " name the table by --labels."
             )
         table = node_table(run)
-        id_column = id_column or options_of_run(run).id
+        id_column = id_column or options.id
     if table is None:
         return _labels_of_graph(run, column)
-    found = read_labels(table, label=[column], id_column=id_column, rows=keys, option="color")
+    found = read_labels(
+        table, label=[column], id_column=id_column, rows=keys, option="color", options=options
+    )
     return next(iter(found.joined_to(keys, partial=True).values()))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 
 from graphlatent.data.features import FeatureSpec
 from graphlatent.data.graph import GraphData
-from graphlatent.errors import GraphLatentWarning, RunFolderError
+from graphlatent.errors import RunFolderError, warn
 from graphlatent.io.config_file import RunConfig
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.io.versions import versions
@@ -115,10 +114,8 @@ def _warn_of_other_conditions(run: RunFolder, device: torch.device) -> None:
         if was is not None and was != now
     ]
     if changes:
-        warnings.warn(
+        warn(
             "The resumed run will differ in its last bits from an uninterrupted one, since it goes"
             f" on under other conditions ({'; '.join(changes)}). For the same bits, resume it under"
-            " those that it began under (OMP_NUM_THREADS sets the number of threads).",
-            GraphLatentWarning,
-            stacklevel=3,
+            " those that it began under (OMP_NUM_THREADS sets the number of threads)."
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -22,7 +21,7 @@ from graphlatent.data.batches import (
     full_batch,
 )
 from graphlatent.data.graph import GraphData
-from graphlatent.errors import GraphLatentWarning
+from graphlatent.errors import warn
 from graphlatent.methods.base import Method
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix, to_dense
@@ -64,11 +63,7 @@ def set_up(
     )
     model = model.to(device=device, dtype=torch.float32)
     if settings.precision == "bf16" and not usable(next(model.parameters())):
-        warnings.warn(
-            "precision='bf16' needs a GPU and Triton: computing in float32 here.",
-            GraphLatentWarning,
-            stacklevel=4,
-        )
+        warn("precision='bf16' needs a GPU and Triton: computing in float32 here.")
     if getattr(model.encoder, "kind", None) == "gin":
         _warn_of_lost_sums(graph)
     if method.chooses_feature_form(model):
@@ -146,13 +141,11 @@ def _warn_of_lost_sums(graph: GraphData) -> None:
     largest = float(sums.max())
     lost = int((sums < LOST * largest).sum())
     if lost:
-        warnings.warn(
+        warn(
             f"The edge weights of a node sum to as much as {largest:.3g}, and those of"
             f" {lost:,} nodes to less than {LOST:.0e} of that. encoder='gin' sums over neighbours:"
             " in float32 these nodes become the same. Take logarithms of the weights, or use"
-            " encoder='gcn', which divides by their sums.",
-            GraphLatentWarning,
-            stacklevel=4,
+            " encoder='gcn', which divides by their sums."
         )
 
 

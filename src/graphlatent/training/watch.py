@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphlatent.data.batches import BatchSource
-from graphlatent.errors import GraphLatentWarning
+from graphlatent.errors import warn
 from graphlatent.io.history import History
 from graphlatent.methods.base import Method
 from graphlatent.training.collapse import collapse_warning, find_collapse
@@ -70,7 +69,7 @@ class Watch:
         collapse = find_collapse(history, self.settings)
         if collapse is None or collapse.epoch != epoch or self.settings.on_collapse == "ignore":
             return
-        warnings.warn(collapse_warning(collapse, self.settings), GraphLatentWarning, stacklevel=7)
+        warn(collapse_warning(collapse, self.settings))
 
     def stops(self, history: History) -> bool:
         """Whether training ends because of a collapse."""

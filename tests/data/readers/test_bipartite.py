@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from graphlatent import NodeLaGraph, read_graphs
+from graphlatent.data.readers.bipartite import sides_of
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import GraphLatentWarning, InputError
 
@@ -146,3 +147,9 @@ def test_the_warning_says_what_to_do():
         " chance. If they name different things, such as users and items, read them with"
         " bipartite=True (on the command line --bipartite): now equal ids are one node."
     )
+
+
+def test_the_kind_of_a_node_is_read_from_its_id():
+    for names in (("user", "item"), ("a", "a:b"), ("a:b", "a")):
+        ids = np.array([f"{name}:{i}" for name in names for i in ("7", "x:y")], dtype=object)
+        assert sides_of(ids, TableOptions(*names)).tolist() == [0, 0, 1, 1]

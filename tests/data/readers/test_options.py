@@ -131,3 +131,22 @@ def test_names_that_are_no_list(option, value):
     assert str(caught.value) == (
         f"The option '{option}' must be a list of column names. Got {value!r}."
     )
+
+
+def test_columns_of_both_tables_by_their_own_arguments():
+    edges = pd.DataFrame({"payer": ["a", "b", "b", "c"], "payee": ["b", "a", "c", "b"]})
+    nodes = pd.DataFrame({"account": ["c", "b", "a"], "plan": [1.0, 2.0, 3.0]})
+    graph = read_graphs(edges, nodes=nodes, source="payer", target="payee", id="account")
+    options = TableOptions(source="payer", target="payee", id="account")
+    assert graph.node_ids.tolist() == ["c", "b", "a"]
+    assert sorted(zip(*graph.edge_index.tolist(), strict=True)) == [(0, 1), (1, 0), (1, 2), (2, 1)]
+    assert graph.reading == options
+    replaced = read_graphs(edges, nodes=nodes, source="payer", options=options)
+    assert replaced.fingerprints() == graph.fingerprints()
+
+
+@pytest.mark.parametrize("name", ["source", "target", "id"])
+def test_columns_of_tables_that_are_none(name):
+    for data in ((np.array([[0], [1]]), None), read_graphs([(0, 1), (1, 0)])):
+        with pytest.raises(InputError, match=rf"^The options '{name}' name attributes or columns"):
+            read_graphs(data, **{name: "node"})

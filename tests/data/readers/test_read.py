@@ -74,15 +74,15 @@ def test_tables_are_the_same_graph_too(tmp_path):
     edges.to_csv(tmp_path / "e.csv", index=False)
     nodes.to_parquet(tmp_path / "n.parquet")
     sources = [
-        {"source": (edges, nodes)},
-        {"source": edges, "nodes": nodes},
-        {"source": (pa.Table.from_pandas(edges), nodes)},
-        {"source": tmp_path / "e.csv", "nodes": tmp_path / "n.parquet"},
-        {"source": (str(tmp_path / "e.csv"), tmp_path / "n.parquet")},
+        ((edges, nodes), None),
+        (edges, nodes),
+        ((pa.Table.from_pandas(edges), nodes), None),
+        (tmp_path / "e.csv", tmp_path / "n.parquet"),
+        ((str(tmp_path / "e.csv"), tmp_path / "n.parquet"), None),
     ]
     prints = set()
-    for arguments in sources:
-        graph = read_graphs(**arguments)
+    for data, table in sources:
+        graph = read_graphs(data, nodes=table)
         assert graph.edge_index.tolist() == EDGES.tolist()
         assert graph.columns["b"].tolist() == [2, 4, 6]
         prints.add(graph.fingerprint())

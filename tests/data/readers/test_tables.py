@@ -265,13 +265,16 @@ def test_edge_columns_that_are_not_used_are_named():
     edges = frame(source=[1, 2], target=[2, 1], graph=["a", "b"], weight=1.0, amount=2, day="x")
     first, second = read_tables(edges)
     assert list(first.notes.values()) == [
-        "edges: edge columns not used: amount, day. One of numbers can be the weight: weight=NAME"
+        "edges: edge columns not used: amount, day. For numbers as weights: weight=NAME"
         " (on the command line --weight NAME). As features of edges: edge_features=[NAME]"
         " (--edge-features NAME)."
     ]
     assert not second.notes
     (raw,) = read_tables(edges, options=TableOptions(weight="amount", graph=None))
-    assert "not used: graph, weight, day." in next(iter(raw.notes.values()))
+    assert list(raw.notes.values()) == [
+        "edges: edge columns not used: graph, weight, day. As features of edges:"
+        " edge_features=[NAME] (--edge-features NAME)."
+    ]
 
 
 def test_gaps_in_columns_reach_the_encoder_as_missing(tmp_path):

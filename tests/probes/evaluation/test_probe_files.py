@@ -59,6 +59,8 @@ def test_files_that_are_no_embeddings(tmp_path):
         == f"The folder {tmp_path} holds no embeddings.parquet. Give a run folder of a finished"
         " 'graphlatent train', or a file."
     )
+    assert message("nix") == f"There is no file or folder {tmp_path / 'nix'}. Check the path."
+    (tmp_path / "e.txt").write_text("")
     assert (
         message("e.txt")
         == "Embeddings are read from a run folder or a file ending in .parquet, .npz, .csv, .npy."
@@ -77,7 +79,10 @@ def test_files_that_are_no_embeddings(tmp_path):
         " 'a'."
     )
     pd.DataFrame({"id": [], "e0": []}).to_parquet(tmp_path / "empty.parquet")
-    assert message("empty.parquet") == "embeddings (empty.parquet): there are no rows."
+    (tmp_path / "empty.csv").write_text("id,e0\n")
+    np.save(tmp_path / "empty.npy", np.zeros((0, 3)))
+    for name in ("empty.parquet", "empty.csv", "empty.npy"):
+        assert message(name) == f"embeddings ({name}): there are no rows."
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 nothing")
     assert message("broken.npz").startswith(
         f"embeddings: {tmp_path / 'broken.npz'} cannot be read as NumPy arrays. The reader says: "

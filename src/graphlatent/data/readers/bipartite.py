@@ -19,6 +19,7 @@ import torch
 
 from graphlatent.data.ids import IdColumn, read_ids, shown
 from graphlatent.data.readers.arrow import LoadedTable
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -82,6 +83,16 @@ def node_ids_of_sides(nodes: LoadedTable, id_column: str, sides: Sequence[str]) 
             f" in {nodes.place(row)}. Write ids so, or add a column '{SIDE}' that holds {allowed}."
         )
     return replace(ids, values=text, open_type=False)
+
+
+def sides_of(node_ids: Array, options: TableOptions) -> Array:
+    """Of which kind the nodes of a bipartite graph are, by their ids: 0 source, 1 target [N]."""
+    source, target = f"{options.source}:", f"{options.target}:"
+    # Where both fit, as 'a' and 'a:b' may, the longer name is meant.
+    names = (target, source) if len(target) > len(source) else (source, target)
+    of_longer = np.array([str(node).startswith(names[0]) for node in node_ids.tolist()], dtype=bool)
+    is_target: Array = (of_longer == (names[0] == target)).astype(np.int64)
+    return is_target
 
 
 def suspected_bipartite(

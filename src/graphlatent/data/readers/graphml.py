@@ -297,6 +297,8 @@ def _to_raw(
     columns = _columns(graph.node_values, keys, len(graph.node_ids), "node", path)
     used = (options.weight or "weight", options.time, *attributes)
     others = [each for each in edge_columns if each not in used]
+    weighted = options.weight is not None
+    notes = notes | unused_edge_columns(others, where=name, kind="attributes", weighted=weighted)
     return RawGraph(
         edge_index=edges,
         num_nodes=len(graph.node_ids),
@@ -312,7 +314,7 @@ def _to_raw(
         y=stack_labels([_chosen(columns, name, path, "label") for name in options.labels]),
         name=name,
         directed=bool(one_way.any()) if len(one_way) else graph.directed,
-        notes={**notes, **unused_edge_columns(others, where=name, kind="attributes")},
+        notes=notes,
     )
 
 

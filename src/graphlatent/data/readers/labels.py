@@ -165,9 +165,9 @@ def read_labels(
         path: a table, or `.npy` / `.npz`.
         label: names of the label columns; empty for the only one, or the one called 'label',
             'labels', 'y' or 'class'.
-        id_column: the column of ids; None for that of `rows`.
+        id_column: the column of ids; None for that of `rows`, or else that of `options`.
         rows: the embeddings that labels are needed for.
-        options: how text files are written.
+        options: how text files are written, and the column of ids in the run's node table.
         numbered: the column of ids of a table whose rows have their numbers as ids where there is
             no such column, as molecules have; None for other tables.
         option: that named the label columns, for messages.
@@ -178,7 +178,10 @@ def read_labels(
     if path.suffix.lower() in ARRAY_SUFFIXES:
         return _labels_of_arrays(load_arrays(path, role="labels"), f"labels ({path.name})", label)
     keys = _key_columns(rows, id_column or numbered)
-    table = load_table(path, role="labels", text_columns=keys, options=options)
+    as_text = (*keys, *((options.id,) if options else ()))
+    table = load_table(path, role="labels", text_columns=as_text, options=options)
+    if id_column is None and numbered is None:
+        keys = _keys_there(keys, table, options)
     names = label or [_label_name(table, keys)]
     columns = {name: to_array(table, name, option=option) for name in names}
     if numbered is not None and id_column is None and numbered not in table.columns:
@@ -202,7 +205,7 @@ def read_feature_columns(
         path: a table.
         drop: columns that are no features: labels.
         features: the columns; None for all but ids, graphs and those in `drop`.
-        id_column: the column of ids; None for that of `rows`.
+        id_column: the column of ids; None for that of `rows`, or else that of `options`.
         rows: the embeddings that features are needed for.
         options: how text files are written, and which columns are text.
 
@@ -211,8 +214,10 @@ def read_feature_columns(
     """
     keys = _key_columns(rows, id_column)
     options = options or TableOptions()
-    as_text = (*keys, *drop, *options.text, *options.hash)
+    as_text = (*keys, options.id, *drop, *options.text, *options.hash)
     table = load_table(path, role="nodes", text_columns=as_text, options=options)
+    if id_column is None:
+        keys = _keys_there(keys, table, options)
     names = [
         name
         for name in (table.columns if features is None else features)
@@ -240,6 +245,16 @@ def _key_columns(rows: RowKeys, id_column: str | None) -> tuple[str, ...]:
     """The columns of a table that identify its rows as those of `rows` are identified."""
     names = rows.names or ("id",)
     return names if id_column is None else (*names[:-1], id_column)
+
+
+def _keys_there(
+    keys: tuple[str, ...], table: LoadedTable, options: TableOptions | None
+) -> tuple[str, ...]:
+    """The same with the ids in the column of the run's node table, where only that one is there."""
+    known = () if options is None or keys[-1] != "id" else (options.id,)
+    if keys[-1] in table.columns or not set(known) & set(table.columns):
+        return keys
+    return (*keys[:-1], *known)
 
 
 def _label_name(table: LoadedTable, keys: Sequence[str]) -> str:

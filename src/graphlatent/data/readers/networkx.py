@@ -60,7 +60,8 @@ def read_networkx(
     attributes = {each: _edge_feature(graph, each, name) for each in options.edge_features or ()}
     used = (options.weight or "weight", options.time, *attributes)
     others = [each for each in _edge_attributes(graph) if each not in used]
-    notes |= unused_edge_columns(others, where=name, kind="attributes")
+    weighted = options.weight is not None
+    notes |= unused_edge_columns(others, where=name, kind="attributes", weighted=weighted)
     x, columns = _features(graph, nodes, options, name, notes)
     return RawGraph(
         edge_index=np.array(edges, dtype=np.int64).reshape(-1, 2).T,

@@ -277,15 +277,17 @@ def unused_edge_columns(
     *,
     where: str,
     kind: str = "columns",
+    weighted: bool = False,
     way_out: str = "weight=NAME (on the command line --weight NAME)",
 ) -> dict[str, str]:
     """A note for `RawGraph.notes` that names edge columns, or attributes, that are not used."""
     names = [str(name) for name in columns]
     if not names:
         return {}
+    weight = "" if weighted else f" For numbers as weights: {way_out}."
     text = (
-        f"{where}: edge {kind} not used: {listed(names)}. One of numbers can be the weight:"
-        f" {way_out}. As features of edges: edge_features=[NAME] (--edge-features NAME)."
+        f"{where}: edge {kind} not used: {listed(names)}.{weight} As features of edges:"
+        " edge_features=[NAME] (--edge-features NAME)."
     )
     return {f"edge {kind} {', '.join(names)}": text}
 

@@ -28,9 +28,9 @@ Array: TypeAlias = np.ndarray[Any, Any]
 def is_pyg(value: object, *names: str) -> bool:
     """Whether a value is an instance of one of these classes of `torch_geometric.data`.
 
-    PyG is imported where it is used, here and in data/edges.py and data/induced.py: the import
-    takes more than a second (2 CPU cores, 2026-11-18). Before anybody has imported it, no value can
-    be an instance of its classes.
+    PyG is imported where it is used, here and in data/downloads.py: the import takes more than a
+    second (2 CPU cores, 2026-11-18). Before anybody has imported it, no value can be an instance of
+    its classes.
     """
     if "torch_geometric" not in sys.modules:
         return False

@@ -54,6 +54,8 @@ class _Request:
 
     nodes: Any
     options: TableOptions
+    columns: tuple[str, ...] = ()
+    """Arguments that name columns of tables."""
 
     def refuse(self, kind: str, *, allowed: str | None = None) -> None:
         """Raise where something was given that means nothing for graphs of this kind.
@@ -66,12 +68,12 @@ class _Request:
                 f"'nodes' is the node table that goes with an edge table; {kind} brings its own"
                 " nodes. Leave 'nodes' out."
             )
-        names = [name for name in self.options.named_columns if name != allowed]
+        named = (*self.columns, *self.options.named_columns)
+        names = [name for name in named if name != allowed]
         if names:
-            named = ", ".join(map(repr, names))
             raise InputError(
-                f"The options {named} name attributes or columns of NetworkX graphs, GraphML files"
-                f" and tables; {kind} has none. Leave them out."
+                f"The options {', '.join(map(repr, names))} name attributes or columns of NetworkX"
+                f" graphs, GraphML files and tables; {kind} has none. Leave them out."
             )
 
     def refuse_all(self, kind: str) -> None:
@@ -92,9 +94,13 @@ class _Request:
 
 
 def read_graphs(
-    source: Any,
+    data: Any,
+    /,
     *,
     nodes: Any = None,
+    source: str | None = None,
+    target: str | None = None,
+    id: str | None = None,
     symmetrize: bool = True,
     label: str | Sequence[str] | None = None,
     node_attributes: Sequence[str] | None = None,
@@ -117,10 +123,10 @@ def read_graphs(
     options: TableOptions | None = None,
     max_memory: int | str | None = None,
 ) -> GraphData:
-    """The graph or graphs in `source`, checked and regular.
+    """The graph or graphs in `data`, checked and regular.
 
     Args:
-        source: a path (edge table .csv, .tsv, .txt, .csv.gz, .zip, .parquet, or '-' for standard
+        data: a path (edge table .csv, .tsv, .txt, .csv.gz, .zip, .parquet, or '-' for standard
             input; .gml; .graphml; gnn-benchmark .npz;
             folder of .graphml files; TU folder) or data set name; a PyG Data, Batch or Dataset; a
             NetworkX graph; a SciPy sparse or a dense adjacency [N, N], or (adjacency, features);
@@ -129,6 +135,9 @@ def read_graphs(
             a list of edges (u, v) or (u, v, weight); a dict with the neighbours of each node; a
             list of several of these; a `GraphData`, which is handed back as it is.
         nodes: the node table that goes with an edge table.
+        source: column of the edge table with the id that an edge starts from; None for 'source'.
+        target: column of the edge table with the id that an edge goes to; None for 'target'.
+        id: column of the node table with the ids; None for 'id'.
         symmetrize: read every edge in both directions. Data sets by name always are.
         label: column of the node table, or NetworkX or GraphML node attribute, that holds labels,
             or several. Labels are never features; they are kept as `y`, for probes.
@@ -161,21 +170,22 @@ def read_graphs(
         time: column of the edge table, or NetworkX or GraphML edge attribute, with times.
         until: read the edges up to this time, inclusive: a date, as an object or as text
             ('2024-06-30' means to the end of that day), or a number.
-        options: the same and the names of further columns, for tables whose columns are not called
-            'source', 'target', 'id' and 'graph'.
+        options: the same in one object, and the column that says which graph a row is of.
         max_memory: how much memory the contents of a file may take, in bytes or as text such as
             '4GB'; None for half of what is available.
 
     Raises:
-        InputError: where the source is of another kind, cannot be used, or would take more memory
+        InputError: where the data is of another kind, cannot be used, or would take more memory
             than it may; the message says why and what to do.
         ConfigError: where `max_memory` is no amount of memory.
     """
+    columns = {"source": source, "target": target, "id": id}
     request = _Request(
         nodes,
         _merged(
             options,
             node_attributes,
+            **columns,
             label=label,
             weight=weight,
             edge_features=edge_features,
@@ -194,25 +204,26 @@ def read_graphs(
             encoding=encoding,
             no_header=no_header,
         ),
+        tuple(name for name, column in columns.items() if column is not None),
     )
-    if isinstance(source, GraphData):
+    if isinstance(data, GraphData):
         request.refuse_all("a graph that is read already")
-        return source
+        return data
     with limited_memory(max_memory):
-        if _is_dataset_name(source):
+        if _is_dataset_name(data):
             request.refuse_all("a data set")
-            return load_dataset(source).graph
-        if _is_several(source):
+            return load_dataset(data).graph
+        if _is_several(data):
             request = _without_nodes(request)
             graphs = [
                 raw
-                for i in range(len(source))
-                for raw in _read_one(source[i], request, name=f"graph {i}", inside=True)
+                for i in range(len(data))
+                for raw in _read_one(data[i], request, name=f"graph {i}", inside=True)
             ]
         else:
-            graphs = _read_one(source, request, name="graph")
+            graphs = _read_one(data, request, name="graph")
         graph = assemble(graphs, symmetrize=symmetrize, merge=request.options.merge)
-        return replace(graph, reading=_reading_of(source, request.options))
+        return replace(graph, reading=_reading_of(data, request.options))
 
 
 def _reading_of(source: Any, options: TableOptions) -> TableOptions:

@@ -6,7 +6,6 @@ own can only be meant as features, unless it looks like labels; then it is refus
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from graphlatent.data.readers.arrow import is_table, table_suffix
 from graphlatent.data.readers.networkx import is_networkx
 from graphlatent.data.readers.pyg import is_pyg
 from graphlatent.data.readers.python_objects import has_ids
-from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.errors import InputError, warn
 from graphlatent.ops.sparse import SparseMatrix
 
 _NO_EDGE_TABLE = "node tables go with edge tables only; of features, give table.to_numpy()"
@@ -40,11 +39,9 @@ def graph_with_features(source: Any, y: Any, *, owner: str) -> Any:
         is_said = isinstance(source, tuple) and len(source) > 1 and source[1] is None
         x = None if is_said or is_table(y) else _as_matrix(y)
         if x is not None and not _is_zero_one(x) and x.shape[1] > 1:
-            warnings.warn(
+            warn(
                 f"{owner}: the second argument, {_shape(x)}, is not used: the graph brings its own"
-                " features, and labels are not used in training.",
-                GraphLatentWarning,
-                stacklevel=3,
+                " features, and labels are not used in training."
             )
         return source
     if is_table(y) or isinstance(y, str | Path):
@@ -59,11 +56,9 @@ def graph_with_features(source: Any, y: Any, *, owner: str) -> Any:
     if _looks_like_labels(x):
         raise InputError(_say(owner, _shape(x), "it looks like labels"))
     if _is_zero_one(x):
-        warnings.warn(
+        warn(
             f"{owner}: the second argument, {_shape(x)} of zeros and ones, is read as the features"
-            f" of nodes. If it holds labels, leave it out: {owner}(graph).",
-            GraphLatentWarning,
-            stacklevel=3,
+            f" of nodes. If it holds labels, leave it out: {owner}(graph)."
         )
     return source, x
 

@@ -7,7 +7,6 @@ Legend: N nodes, E edges, B graphs.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -46,7 +45,7 @@ from graphlatent.data.readers.options import (
 )
 from graphlatent.data.readers.text_content import STANDARD_INPUT
 from graphlatent.data.readers.times import edges_until
-from graphlatent.errors import GraphLatentWarning, InputError
+from graphlatent.errors import InputError, warn
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -152,7 +151,7 @@ def _feature_columns(nodes: LoadedTable, options: TableOptions) -> Sequence[str]
     named = (options.id, options.graph, SIDE if options.bipartite else None)
     found = options.feature_names(c for c in nodes.columns if c not in named)
     for hint in label_hints(found) if options.features is None else ():
-        warnings.warn(f"{nodes.name}: {hint}", GraphLatentWarning, stacklevel=2)
+        warn(f"{nodes.name}: {hint}")
     return found
 
 
@@ -380,7 +379,11 @@ def _cut(
         notes={
             **notes,
             **suspected,
-            **unused_edge_columns([c for c in edges.columns if c not in used], where=edges.name),
+            **unused_edge_columns(
+                [c for c in edges.columns if c not in used],
+                where=edges.name,
+                weighted=options.weight is not None,
+            ),
         },
     )
     if numbered.graphs is None:

@@ -89,19 +89,40 @@ def draw_mask(
     key = torch.rand(graph_id.numel(), generator=generator, device=device, dtype=torch.float64)
     chosen = _argsort(key + graph_id)[slots]
     rows = torch.sort(_of_candidates(chosen, candidates)).values
-    shape = (rows.numel(), batch.x.shape[1])
-    if settings.mask_value == "token":
-        assert token is not None
-        return MaskedView(rows, token[None])
-    if settings.mask_value == "zeros":
-        return MaskedView(rows, torch.zeros(1, shape[1], dtype=batch.x.dtype, device=device))
     if settings.mask_value == "swap":
-        uniform = torch.rand(shape[0], generator=generator, dtype=torch.float64, device=device)
+        uniform = torch.rand(len(rows), generator=generator, dtype=torch.float64, device=device)
         size = graph_id.numel() if limit is None else limit
         other = (uniform * size).to(torch.int64)
         return MaskedView(rows, take_rows(batch.x, _of_candidates(other, candidates)))
-    noise = torch.randn(shape, generator=generator, dtype=batch.x.dtype, device=device)
-    return MaskedView(rows, noise.mul_(settings.noise_std))
+    return masked_view(batch, rows, settings, generator=generator, token=token)
+
+
+def masked_view(
+    batch: Batch,
+    rows: Tensor,
+    settings: LaGraphSettings,
+    *,
+    generator: torch.Generator,
+    token: Tensor | None = None,
+) -> MaskedView:
+    """A mask of given rows, whose new features do not depend on any node: 0, noise or a token.
+
+    Args:
+        batch: the plain graph.
+        rows: the masked rows, int64 [R], ascending.
+        settings: `mask_value`, where 'swap' is as 'zeros', and `noise_std`.
+        generator: of the noise, on the batch's device.
+        token: the learnt row for `mask_value='token'`, [F].
+    """
+    device, dtype, width = batch.graph_id.device, batch.x.dtype, batch.x.shape[1]
+    if settings.mask_value == "token":
+        assert token is not None
+        return MaskedView(rows, token[None])
+    if settings.mask_value == "noise":
+        shape = (len(rows), width)
+        noise = torch.randn(shape, generator=generator, dtype=dtype, device=device)
+        return MaskedView(rows, noise.mul_(settings.noise_std))
+    return MaskedView(rows, torch.zeros(1, width, dtype=dtype, device=device))
 
 
 def _of_candidates(index: Tensor, candidates: Tensor | None) -> Tensor:

@@ -38,7 +38,9 @@ Objective: TypeAlias = Literal[
 ]
 Preset: TypeAlias = Literal["plus", "paper", "released"]
 Size: TypeAlias = Literal["small", "base", "large"]
-DecoderLayers: TypeAlias = Annotated[int, Range(1), Doc("decoder layers; 1 is a linear map")]
+DecoderLayers: TypeAlias = Annotated[
+    int, Range(1, 10_000), Doc("decoder layers; 1 is a linear map")
+]
 Alpha: TypeAlias = Annotated[float, Range(0), Doc("weight of the invariance term")]
 MaskRatio: TypeAlias = Annotated[
     float, Range(0, 1, open_low=True), Doc("share of each graph's nodes that is masked in a step")

@@ -6,7 +6,6 @@ Each has an equivalent in plain PyTorch, which is used on a CPU and where Triton
 from __future__ import annotations
 
 import importlib.util
-import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, wraps
@@ -15,7 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from graphlatent.errors import GraphLatentWarning
+from graphlatent.errors import warn
 
 Rest = ParamSpec("Rest")
 Result = TypeVar("Result")
@@ -55,11 +54,9 @@ def _triton_works(device: torch.device) -> bool:
     # Compilers, drivers and containers fail with many types of exception.
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        warnings.warn(
+        warn(
             f"GPU kernels cannot be compiled here ({reason}): training continues with slower ones."
-            " Triton needs a C compiler, such as gcc.",
-            GraphLatentWarning,
-            stacklevel=2,
+            " Triton needs a C compiler, such as gcc."
         )
         return False
 

@@ -30,7 +30,7 @@ from graphlatent.data.readers.options import options_of_run
 from graphlatent.embedding import SUFFIXES
 from graphlatent.errors import InputError
 from graphlatent.io.parquet import check_parquet
-from graphlatent.io.regular_files import is_folder
+from graphlatent.io.regular_files import exists, is_folder, near_name
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix, row_normalized
 from graphlatent.probes.evaluation.baselines import (
@@ -136,6 +136,9 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
         path = path / "embeddings.parquet"
     suffix, name = path.suffix.lower(), f"embeddings ({path.name})"
     if suffix not in (*SUFFIXES, ".npy"):
+        if not exists(path):
+            hint = near_name(path) or "Check the path."
+            raise InputError(f"There is no file or folder {path}. {hint}")
         raise InputError(
             "Embeddings are read from a run folder or a file ending in"
             f" {', '.join((*SUFFIXES, '.npy'))}. Got '{path.name}'."
@@ -152,6 +155,8 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
             f"{name} must have a column 'id' or 'graph' and columns e0, e1, ..., as 'graphlatent"
             f" embed' writes them. Columns found: {', '.join(map(repr, table.columns[:8]))}."
         )
+    # They refuse a table without rows.
+    keys = read_keys(table, key_names)
     columns.sort(key=lambda c: int(c[1:]))
     values = np.stack([to_array(table, c, option="embeddings") for c in columns], axis=1)
     if values.dtype.kind not in "fiu":
@@ -159,7 +164,7 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
             f"{name}: the columns e0, e1, ... must hold numbers. Got values such as"
             f" {values[0, 0]!r}."
         )
-    return StoredEmbeddings(values, read_keys(table, key_names))
+    return StoredEmbeddings(values, keys)
 
 
 def raw_features_of_table(

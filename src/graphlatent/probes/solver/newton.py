@@ -16,12 +16,10 @@ Legend: F fits, Q problems, C classes fitted together, n rows, D columns.
 
 from __future__ import annotations
 
-import warnings
-
 import torch
 from torch import Tensor
 
-from graphlatent.errors import GraphLatentWarning
+from graphlatent.errors import warn
 from graphlatent.ops.threads import threads_for
 from graphlatent.probes.solver.losses import ConvexLoss
 from graphlatent.probes.solver.rows import WeightedRows
@@ -80,11 +78,7 @@ def minimize(
             state = State.start(coef, rows, loss, l2, free_bias=free_bias)
             coef, converged, cg_limit = _descend(state, rows, precision, cg_limit)
     if not converged:
-        warnings.warn(
-            f"The linear probe did not converge in {_MAX_STEPS} Newton steps.",
-            GraphLatentWarning,
-            stacklevel=2,
-        )
+        warn(f"The linear probe did not converge in {_MAX_STEPS} Newton steps.")
     return coef
 
 

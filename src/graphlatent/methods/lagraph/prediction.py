@@ -1,0 +1,107 @@
+"""`NodeLaGraph.predict_latent`: from any graph to latent features in the units of its own."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphlatent.data.decoding import check_decodable, decoded_features, missing_entries
+from graphlatent.errors import ConfigError, InputError, bad_argument, shown
+from graphlatent.estimator import Array, Estimator
+from graphlatent.methods.lagraph.latent import (
+    blind_prediction,
+    calibrated,
+    combined,
+    with_length_of,
+)
+from graphlatent.methods.lagraph.model import LaGraphModel
+from graphlatent.methods.lagraph.settings import LaGraphSettings
+from graphlatent.nn.similarity import feature_similarity
+from graphlatent.ops.sparse import to_dense
+from graphlatent.training.loop import seeded
+
+_OWNER = "predict_latent"
+
+
+@torch.no_grad()
+def predict_latent(estimator: Estimator, X: Any, *, sigma: float | None, missing: Any) -> Array:
+    """The predicted latent features of every node, float32 [N, F]; see `NodeLaGraph`."""
+    estimator._check_fitted()
+    spec, settings = estimator.features_, cast(LaGraphSettings, estimator.settings_)
+    model = cast(LaGraphModel, estimator.model_)
+    check_decodable(spec)
+    _check(sigma, settings)
+    graph = estimator._read_later(X)
+    batch = estimator._batch(estimator._encoded(graph, spec, settings))
+    encoded = to_dense(batch.x)
+    x = decoded_features(spec, encoded)
+    gaps = missing_entries(spec, graph) | _given(missing, x.shape)
+    observed = (~gaps).to(x)
+    plain = model.decode(model.encode(batch.x, batch.structure)[-1], batch.structure)
+    blind = blind_prediction(model, batch, settings, generator=seeded(settings.random_state, 3))
+    predictions = []
+    for each in (plain, blind):
+        if settings.objective == "cosine":
+            seen = torch.ones_like(encoded)
+            seen[:, : x.shape[1]] = observed
+            each = with_length_of(each, encoded, seen)
+        predictions.append(calibrated(decoded_features(spec, each), x, observed))
+    plain, blind = predictions
+    if sigma is None:
+        similarity = feature_similarity(
+            batch.x,
+            estimator.method_.smoothing_matrix(model, batch),
+            generator=seeded(settings.random_state, 3),
+        )
+        if not similarity.significant:
+            raise InputError(
+                "The noise cannot be estimated: neighbours have no more similar features than other"
+                " nodes, so that the edges do not tell noise from signal. Give sigma (0 fills"
+                " only missing entries)."
+            )
+        variance = (1 - similarity.reliability) * _variance(x, observed)
+    else:
+        variance = torch.full((x.shape[1],), float(sigma) ** 2).to(x)
+    latent = torch.where(observed > 0, combined(x, blind, observed, variance), plain)
+    return latent.cpu().numpy().astype(np.float32, copy=False)
+
+
+def _check(sigma: object, settings: LaGraphSettings) -> None:
+    number = isinstance(sigma, int | float) and not isinstance(sigma, bool)
+    if sigma is not None and not (number and 0 <= cast(float, sigma) < float("inf")):
+        allowed = "None or a float in the range [0.0, inf)"
+        raise bad_argument("sigma", owner=_OWNER, allowed=allowed, got=sigma)
+    if settings.objective.startswith("ce-"):
+        raise ConfigError(
+            f"predict_latent needs an objective whose decoder predicts features. Got"
+            f" objective='{settings.objective}'. Use 'cosine', 'denoise' or 'mse-embed'."
+        )
+    if settings.row_normalize:
+        raise ConfigError(
+            "predict_latent needs row_normalize=False: rows that were divided by their sums have no"
+            " units to return to. Got True. Fit again without it."
+        )
+
+
+def _given(missing: Any, shape: torch.Size) -> Tensor:
+    """The argument `missing` as bool [N, F]; all False where it is None."""
+    if missing is None:
+        return torch.zeros(shape, dtype=torch.bool)
+    given = np.asarray(missing)
+    if given.dtype != bool or given.shape != tuple(shape):
+        came = shown(missing) if given.dtype == object else f"{given.dtype} {given.shape}"
+        raise InputError(
+            f"The 'missing' parameter of predict_latent must be a bool array of shape"
+            f" {tuple(shape)}, like the features. Got {came} instead."
+        )
+    return torch.from_numpy(given)
+
+
+def _variance(x: Tensor, observed: Tensor) -> Tensor:
+    count = observed.sum(0).clamp(min=1)
+    mean = (x * observed).sum(0) / count
+    variance: Tensor = ((x - mean).square() * observed).sum(0) / count
+    return variance
