@@ -144,7 +144,8 @@ def _gradient_norm(model: nn.Module) -> Tensor:
     """
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     norms = [torch.linalg.vector_norm(g, dtype=torch.float64) for g in gradients]
-    return torch.linalg.vector_norm(torch.stack(norms))
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return norm
 
 
 def make_optimizer(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:
