@@ -38,8 +38,9 @@ def denoise(
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         check_table_path(out, overwrite=overwrite)
         import pandas as pd
+        import torch
 
-        from graphlatent.data.decoding import decoded_names, missing_entries
+        from graphlatent.data.decoding import decoded_names, feature_columns, missing_entries
         from graphlatent.embedding import node_embeddings
         from graphlatent.methods.lagraph.estimators import NodeLaGraph
         from graphlatent.methods.registry import load_estimator
@@ -53,7 +54,10 @@ def denoise(
             )
         graph = graph_of(path, source, reading)
         latent = estimator.predict_latent(graph, sigma=sigma)
-        filled = int(missing_entries(estimator.features_, graph).sum())
+        # A category has several features, which are missing together.
+        columns = feature_columns(estimator.features_)
+        first = torch.cat([columns.new_ones(1), torch.diff(columns)]) > 0
+        filled = int(missing_entries(estimator.features_, graph)[:, first].sum())
         rows = node_embeddings(latent, graph)
         frame = pd.DataFrame(latent, columns=decoded_names(estimator.features_))
         frame.insert(0, rows.id_name, rows.ids)

@@ -229,9 +229,19 @@ def test_small_graphs():
     np.testing.assert_allclose(estimator.predict_latent((edges, x), sigma=0), x, rtol=1e-5)
 
 
+def test_any_number_is_a_noise(made, fitted):
+    """NumPy's numbers too, and numbers whose square is not finite."""
+    found = [fitted.predict_latent(made.graph, sigma=s) for s in (0.5, np.float32(0.5))]
+    np.testing.assert_array_equal(*found)
+    found = [fitted.predict_latent(made.graph, sigma=s) for s in (1e6, 10**30, 1e200)]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
 def test_mistakes(made, fitted):
-    with pytest.raises(ConfigError, match=r"'sigma' parameter of predict_latent must be None"):
-        fitted.predict_latent(made.graph, sigma=-1)
+    for sigma in (-1, float("nan"), float("inf"), True, "1", 10**400):
+        with pytest.raises(ConfigError, match=r"'sigma' parameter of predict_latent must be None"):
+            fitted.predict_latent(made.graph, sigma=sigma)
     with pytest.raises(InputError, match=r"bool array of shape \(300, 12\).*Got int64 \(2,\)"):
         fitted.predict_latent(made.graph, missing=np.array([1, 2]))
     with pytest.raises(GraphLatentError, match="is not fitted yet"):

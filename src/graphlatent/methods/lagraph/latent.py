@@ -166,4 +166,6 @@ def combined(x: Tensor, blind: Tensor, observed: Tensor, variance: Tensor) -> Te
     count = observed.sum(0).clamp(min=1)
     apart = ((x - blind).square() * observed).sum(0) / count
     own = 1 - (variance / torch.where(apart > 0, apart, 1.0)).clamp(max=1)
-    return blind + torch.where(apart > 0, own, 1.0) * (x - blind)
+    own = torch.where(apart > 0, own, 1.0)
+    # Without noise, observed features themselves and not their sum with a rounding error.
+    return torch.where(own == 1, x, blind + own * (x - blind))

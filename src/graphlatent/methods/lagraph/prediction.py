@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -76,7 +78,8 @@ def predict_latent(estimator: Estimator, X: Any, *, sigma: float | None, missing
             )
         variance = (1 - similarity.reliability) * _variance(x, observed)
     else:
-        variance = torch.full((x.shape[1],), float(sigma) ** 2).to(x)
+        # In float64, where the square of a very large number is infinite and no error.
+        variance = torch.full((x.shape[1],), float(sigma), dtype=torch.float64).square().to(x)
     latent = combined(x, blind, observed, variance)
     if bool(gaps.any()):
         columns = feature_columns(spec).to(x.device)
@@ -88,8 +91,7 @@ def predict_latent(estimator: Estimator, X: Any, *, sigma: float | None, missing
 
 
 def _check(sigma: object, settings: LaGraphSettings) -> None:
-    number = isinstance(sigma, int | float) and not isinstance(sigma, bool)
-    if sigma is not None and not (number and 0 <= cast(float, sigma) < float("inf")):
+    if sigma is not None and not 0 <= _as_float(sigma) < math.inf:
         allowed = "None or a float in the range [0.0, inf)"
         raise bad_argument("sigma", owner=_OWNER, allowed=allowed, got=sigma)
     if settings.objective.startswith("ce-"):
@@ -102,6 +104,16 @@ def _check(sigma: object, settings: LaGraphSettings) -> None:
             "predict_latent needs row_normalize=False: rows that were divided by their sums have no"
             " units to return to. Got True. Fit again without it."
         )
+
+
+def _as_float(value: object) -> float:
+    """A number as float; NaN where it is none, infinite where it is too large."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _given(missing: Any, shape: torch.Size) -> Tensor:
