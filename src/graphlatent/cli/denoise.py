@@ -11,6 +11,7 @@ from graphlatent.cli.options import InputOptions
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
 from graphlatent.cli.result_tables import check_table_path, write_table
 from graphlatent.cli.saved_options import OtherGraph, graph_of
+from graphlatent.display import counted
 from graphlatent.errors import ConfigError
 
 
@@ -66,6 +67,7 @@ def denoise(
         write_table(frame, out)
         num_nodes, width = latent.shape
         output.say(
-            f"{width} features of {num_nodes:,} nodes in {out}; {filled:,} missing values filled"
+            f"{counted(width, 'feature')} of {counted(num_nodes, 'node')} in {out};"
+            f" {counted(filled, 'missing value')} filled"
         )
         output.result({"rows": num_nodes, "features": width, "filled": filled, "latent": str(out)})
