@@ -108,7 +108,7 @@ def _check(sigma: object, settings: LaGraphSettings) -> None:
 
 def _as_float(value: object) -> float:
     """A number as float; NaN where it is none, infinite where it is too large."""
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
         return float(value)
