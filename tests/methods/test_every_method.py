@@ -33,7 +33,8 @@ class TestEveryMethod:
         history = fitted.history_
         assert tuple(history.terms) == fitted.method_.term_names
         table = np.array(list(history.columns().values()))
-        assert table.shape == (3 + len(history.terms), 6) and np.isfinite(table).all()
+        # Epoch, loss, learning rate, norm of the gradient
+        assert table.shape == (4 + len(history.terms), 6) and np.isfinite(table).all()
 
     def test_training_lowers_the_loss(self, name, level):
         graph = latent_graph(num_nodes=150, feature_dim=12, num_classes=3).graph

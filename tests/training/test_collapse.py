@@ -40,8 +40,8 @@ def citations():
     [
         ([40, 30, 10.01, 10], [1, 1, 1, 1], None, ""),
         ([40, 30, 9.99, 30], [1, 1, 1, 1], 2, "its effective rank is 9.99, 25% of the untrained"),
-        ([40, 40, 40, 40], [1, 0.61, 0.6, 0.59], 3, "a linear map recovers 59% of the variance"),
-        ([40, 40, 40, 40], [0.9, 0.55, 0.54, 0.53], 3, "a linear map recovers 53% of the variance"),
+        ([40, 40, 40, 40], [1, 0.41, 0.4, 0.39], 3, "a linear map recovers 39% of the variance"),
+        ([40, 40, 40, 40], [0.9, 0.38, 0.37, 0.35], 3, "a linear map recovers 35% of the variance"),
         # With too few rows the regression fails for the untrained embedding itself.
         ([40, 40, 40, 40], [0.79, 0.1, 0.1, 0.1], None, ""),
         ([40, 40, 40, 9], [1, 1, -2, 1], 2, "a linear map recovers 0% of the variance"),
@@ -66,12 +66,19 @@ def test_a_combined_embedding_carries_the_features_itself():
     assert find_collapse(history([40, 40, 9, 40], [1, 0.1, 0.1, 0.1]), combined).epoch == 2
 
 
+def test_without_the_invariance_term_only_the_rank_is_a_sign():
+    lost = history([40, 40, 40, 40], [1, 0.1, 0.1, 0.1])
+    assert find_collapse(lost, make_settings("node", alpha=0.0)) is None
+    assert find_collapse(lost, make_settings("node", alpha=0.1)).epoch == 1
+
+
 def test_the_warning_says_what_was_measured_and_what_to_change():
     found = find_collapse(history([40, 40, 5, 5], [1, 1, 1, 1]), make_settings("node"))
     settings = make_settings("node", lr=0.001, epochs=50)
     assert collapse_warning(found, settings) == (
-        "The embedding loses what the untrained encoder's contains: after epoch 2 of 50, its"
-        " effective rank is 5, 12% of the untrained encoder's 40. Try a smaller lr (now 0.001), a"
+        "Training may be damaging the embedding: after epoch 2 of 50, its effective rank is 5, 12%"
+        " of the untrained encoder's 40. That is no damage where what is lost was noise; with some"
+        " labels, compare the scores with those of epochs=0. Try a smaller lr (now 0.001), a"
         " smaller alpha (now 2), noise_std (now 0.5) on the scale of the features or preset='plus'."
         " on_collapse='stop' ends training there and keeps the weights before it;"
         " on_collapse='ignore' omits this warning."
@@ -102,12 +109,13 @@ def test_real_valued_words_and_the_paper_objective(citations):
     epoch = find_collapse(trained.history_, trained.settings_).epoch
     # Training ended at the collapse, with the weights of the measurement before it.
     assert len(stopped.history_) == epoch < 12
-    assert stopped.history_.selected_epoch == epoch - 1
-    before = NodeLaGraph(**{**SMALL, "epochs": epoch - 1}).fit(citations)
+    kept = stopped.history_.selected_epoch
+    assert kept == measured["epoch"][measured["epoch"].index(epoch) - 1]
+    before = NodeLaGraph(**{**SMALL, "epochs": int(kept)}).fit(citations)
     np.testing.assert_array_equal(stopped.transform(citations), before.transform(citations))
     untrained = NodeLaGraph(**{**SMALL, "epochs": 0}).fit(citations)
     assert score(untrained, citations) > score(trained, citations) + 0.06
-    assert score(stopped, citations) > score(trained, citations) + 0.04
+    assert score(stopped, citations) > score(trained, citations) + 0.01
 
 
 def test_a_large_learning_rate_and_alpha_collapse_graphs():

@@ -96,9 +96,10 @@ class Monitor:
             rows = _on_host(views.rows[self.rows])
         if self.start is None:
             self.start = rows
-        # Torch's decompositions refuse numbers that are not finite; the loop reports those.
+        # Torch's decompositions refuse numbers that are not finite. The loop reports those, and NaN
+        # is no sign of collapse.
         if not bool(torch.isfinite(rows).all()):
-            return dict.fromkeys(measure_names(self.method), 0.0)
+            return dict.fromkeys(measure_names(self.method), float("nan"))
         values = {
             "effective_rank": effective_rank(rows[:_RANK_ROWS]),
             "column_std": column_std(rows),
