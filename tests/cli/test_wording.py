@@ -17,6 +17,11 @@ from graphlatent.cli.wording import at_shell
             "there is no column 'g' (--graph-column). Name it with --graph-column.",
         ),
         ("(option 'max_memory')", "(--max-memory)"),
+        (
+            "The options 'source', 'id' and 'no_header' are for tables.",
+            "--source, --id and --no-header are for tables.",
+        ),
+        ("in both of the options 'drop' and 'hash'.", "in both of --drop and --hash."),
         ("The option 'merge' must be one of 'max'.", "--merge must be one of 'max'."),
         (
             "The 'nodes' parameter of probe has no effect without 'graph'. Set that, or leave"

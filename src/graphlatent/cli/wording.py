@@ -10,6 +10,7 @@ from functools import cache
 # Flags that are not called as the argument is.
 _FLAGS = {"graph": "--graph-column", "node_attributes": "--features"}
 _OPTION = re.compile(r"(?:[Tt]he )?option '(\w+)'")
+_OPTIONS = re.compile(r"(?:[Tt]he )?options ('\w+'(?:(?:,| and|, and) '\w+')+)")
 _PARAMETER = re.compile(r"The '(?:--)?([\w-]+)' parameter of ([\w. ]+?) (must|has)\b")
 _VALUE = re.compile(r"(?<![\w.'\"-])(?<!--set )([a-z]\w*)=('[^']*'|True|False|None)(?![\w'])")
 # What the library says for both of its users: "symmetrize=False (on the command line --set ...)".
@@ -26,6 +27,7 @@ def at_shell(text: str) -> str:
     text = text.replace("(--overwrite, overwrite=True)", "with --overwrite")
     text = _EITHER.sub(r"\1", _ASIDE.sub(_aside, text))
     text = _OPTION.sub(lambda found: _flag(found[1]), text)
+    text = _OPTIONS.sub(lambda found: re.sub(r"'(\w+)'", lambda n: _flag(n[1]), found[1]), text)
     text = _WITHOUT.sub(r"--\1 has no effect without --\2. Set that, or leave --\1 out", text)
     text = _PARAMETER.sub(_parameter, text)
     return _VALUE.sub(_assignment, text)

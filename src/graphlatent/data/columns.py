@@ -27,6 +27,7 @@ from graphlatent.data.places import place_of
 from graphlatent.data.readers.messages import quoted
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.times import days_of_text
+from graphlatent.display import counted
 from graphlatent.errors import InputError, warn
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -148,9 +149,9 @@ def _category_codes(
             )
         values = sorted({each for each, is_new in zip(text, new, strict=True) if is_new})
         warn(
-            f"Column '{column.name}' holds values in {int(new.sum()):,} row(s) that it never held"
-            f" when the model was fitted: {quoted(values, 5)}. There, none of its categories is"
-            " set."
+            f"Column '{column.name}' holds values in {counted(int(new.sum()), 'row')} that it never"
+            f" held when the model was fitted: {quoted(values, 5)}. There, none of its categories"
+            " is set."
         )
     (rows,) = np.nonzero(codes >= 0)
     return rows, codes[rows]

@@ -286,7 +286,7 @@ def test_gaps_in_columns_reach_the_encoder_as_missing(tmp_path):
     graph = assemble([raw], symmetrize=False)
     with pytest.raises(
         InputError,
-        match=r"Column 'number' has 1 missing value\(s\), the first in row 1 \(from 0\), node 2",
+        match=r"Column 'number' has 1 missing value, the first in row 1 \(from 0\), node 2",
     ):
         fit_features(graph, degree_cap=4)
 
