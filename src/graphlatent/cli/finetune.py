@@ -9,7 +9,7 @@ import typer
 
 from graphlatent.cli.options import GraphInput, InputOptions
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
-from graphlatent.cli.result_tables import check_table_path, print_table, write_table
+from graphlatent.cli.result_tables import check_table_path, show_table
 from graphlatent.cli.saved_options import graph_for_model
 from graphlatent.display import counted
 from graphlatent.errors import ConfigError
@@ -120,10 +120,7 @@ def predict(
         classifier = load_classifier(run_path)
         graph = graph_for_model(output, run_path, classifier.estimator_, source, reading)
         found = classifier.predict_table(graph).reset_index()
-        print_table(output, f"Predictions of {len(found):,}", found, most=20)
-        if out is not None:
-            write_table(found, out)
-            output.say(f"All of them: {out}")
+        show_table(output, f"Predictions of {len(found):,}", found, out=out)
         rows = "nodes" if classifier.level == "node" else "graphs"
         output.result({"rows": len(found), "of": rows, "out": None if out is None else str(out)})
 

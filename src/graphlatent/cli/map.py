@@ -89,6 +89,7 @@ def _made(
     title: str | None,
     seed: int,
 ) -> Any:
+    from graphlatent.explore.layouts import KeptLayouts
     from graphlatent.report.maps import make_map
     from graphlatent.report.values import values_of
     from graphlatent.saved import read_embeddings
@@ -110,6 +111,7 @@ def _made(
         title=title or f"{len(names):,} {what}",
         method=method,
         seed=seed,
+        layouts=KeptLayouts(path),
     )
 
 

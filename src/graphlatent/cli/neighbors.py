@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
-from graphlatent.cli.result_tables import check_table_path, print_table, records, write_table
+from graphlatent.cli.result_tables import check_table_path, records, show_table
 from graphlatent.cli.saved_options import EmbeddingsPath, TableOut, ids_of_text
 
 
@@ -34,8 +34,6 @@ def neighbors(
 
         embeddings = read_embeddings(path)
         found = embeddings.most_similar(ids_of_text(embeddings, ids, graph), k)
-        print_table(output, f"Most similar of {len(embeddings.values):,}, by cosine", found)
-        if out is not None:
-            write_table(found, out)
-            output.say(f"Written to {out}")
+        title = f"Most similar of {len(embeddings.values):,}, by cosine"
+        show_table(output, title, found, out=out)
         output.result({"embeddings": str(path), "neighbours": records(found)})

@@ -267,13 +267,13 @@ def test_edge_columns_that_are_not_used_are_named():
     assert list(first.notes.values()) == [
         "edges: edge columns not used: amount, day. For numbers as weights: weight=NAME"
         " (on the command line --weight NAME). As features of edges: edge_features=[NAME]"
-        " (--edge-features NAME)."
+        " (on the command line --edge-features NAME)."
     ]
     assert not second.notes
     (raw,) = read_tables(edges, options=TableOptions(weight="amount", graph=None))
     assert list(raw.notes.values()) == [
         "edges: edge columns not used: graph, weight, day. As features of edges:"
-        " edge_features=[NAME] (--edge-features NAME)."
+        " edge_features=[NAME] (on the command line --edge-features NAME)."
     ]
 
 

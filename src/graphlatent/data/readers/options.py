@@ -322,7 +322,7 @@ def unused_edge_columns(
     weight = "" if weighted else f" For numbers as weights: {way_out}."
     text = (
         f"{where}: edge {kind} not used: {listed(names)}.{weight} As features of edges:"
-        " edge_features=[NAME] (--edge-features NAME)."
+        " edge_features=[NAME] (on the command line --edge-features NAME)."
     )
     return {f"edge {kind} {', '.join(names)}": text}
 
