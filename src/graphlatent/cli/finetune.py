@@ -38,13 +38,16 @@ def finetune(
     lr: Annotated[float | None, typer.Option("--lr", help="Learning rate (0.001).")] = None,
     validation: Annotated[
         float | None,
-        typer.Option("--validation", help="Share of the labels that stops training (0.2)."),
+        typer.Option(
+            "--validation", help="Share of the labels held out to decide when to stop (0.2)."
+        ),
     ] = None,
     balanced: Annotated[
         bool, typer.Option("--balanced", help="Weigh classes so that rare ones count as much.")
     ] = False,
     no_probe: Annotated[
-        bool, typer.Option("--no-probe", help="Start with a head of zeros, not a linear probe.")
+        bool,
+        typer.Option("--no-probe", help="Start from a head of zeros instead of a linear probe."),
     ] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of all random choices.")] = None,
     overwrite: Overwrite = False,

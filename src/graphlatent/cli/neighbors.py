@@ -14,7 +14,8 @@ from graphlatent.cli.saved_options import EmbeddingsPath, TableOut, ids_of_text
 def neighbors(
     path: EmbeddingsPath,
     ids: Annotated[
-        list[str], typer.Option("--id", help="A node or graph by its id; repeat for more.")
+        list[str],
+        typer.Option("--id", metavar="ID", help="A node or graph by its id; repeat for more."),
     ],
     k: Annotated[int, typer.Option("--k", help="Number of neighbours of each.", min=1)] = 10,
     graph: Annotated[

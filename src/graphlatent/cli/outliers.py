@@ -25,7 +25,10 @@ def outliers(
         int, typer.Option("--top", help="How many are listed; --out has all.", min=1)
     ] = 20,
     neighbours: Annotated[
-        int, typer.Option("--k", help="Nearest rows to which the distance is averaged.", min=1)
+        int,
+        typer.Option(
+            "--k", help="Number of nearest rows over which the distance is averaged.", min=1
+        ),
     ] = 5,
     by: Annotated[
         str, typer.Option("--by", help="Order by 'distance' or 'error' of reconstruction.")
