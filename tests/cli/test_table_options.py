@@ -81,7 +81,7 @@ def test_options_of_training_hold_for_new_tables(people):
     assert code == 0 and out.startswith("2 embeddings"), err
     assert "note: Columns that are not used, since the model was not fitted on them: 'vip'." in err
     assert "when the model was fitted: 'Uster'. There, none of its categories is set." in err
-    assert "not fitted on the columns 'vip'. Leave them out" in fails(*embed, "--unknown", "error")
+    assert "was not fitted on: 'vip'. Leave them out" in fails(*embed, "--unknown", "error")
     assert "needs a new model" in fails(*embed, "--impute", "mean")
     new.drop(columns="age").to_csv(people / "new.csv", sep=";", index=False, encoding="latin-1")
     message = fails(*embed, "--unknown", "ignore")

@@ -35,6 +35,10 @@ from graphlatent.cli.wording import at_shell
             "give --delimiter.",
         ),
         (
+            "allow for them (unknown='ignore', --unknown ignore).",
+            "allow for them (--unknown ignore).",
+        ),
+        (
             "leave it out with invalid='skip' (on the command line --invalid skip)",
             "leave it out with --invalid skip",
         ),

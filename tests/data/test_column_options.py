@@ -251,7 +251,7 @@ def test_columns_that_the_model_does_not_know():
     for options in ({}, {"unknown": "ignore"}):
         with pytest.warns(GraphLatentWarning, match=message):
             assert rows(spec, graph_with(options, **later)) == rows(spec, with_columns(a=[1, 2]))
-    with pytest.raises(InputError, match=r"not fitted on the columns 'b', 'c'\. Leave them out"):
+    with pytest.raises(InputError, match=r"was not fitted on: 'b', 'c'\. Leave them out"):
         rows(spec, graph_with({"unknown": "error"}, **later))
 
 

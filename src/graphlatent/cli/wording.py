@@ -17,7 +17,7 @@ _VALUE = re.compile(r"(?<![\w.'\"-])(?<!--set )([a-z]\w*)=('[^']*'|True|False|No
 _ASIDE = re.compile(r"(?:\w+=\S+ )?\(on the command line ([^)]*)\)")
 _EITHER = re.compile(r"[\w=\[\]'-]+, (--[\w-]+(?: (?:''|[\w-]+))?) on the command line")
 _TOO = re.compile(r" ?\((--[\w-]+(?: [\w-]+)?) on the command line\)")
-_SHORT = re.compile(r"\(\w+, (--[\w-]+)\)")
+_SHORT = re.compile(r"\(\w+(?:='\w+')?, (--[\w-]+(?: \w+)?)\)")
 # Of functions whose parameters are flags of the same name.
 _WITHOUT = re.compile(
     r"The '(\w+)' parameter of probe has no effect without '(\w+)'\. Set that, or leave '\1' out"

@@ -207,17 +207,17 @@ def _check_columns(specs: Sequence[ColumnSpec], columns: Mapping[str, Array], un
     missing = [spec.name for spec in specs if spec.name not in columns]
     extra = [name for name in columns if name not in known]
     if missing:
+        unused = f"; not used: {quoted(extra)}" if extra else ""
         raise InputError(
             "The feature columns are not those that the model was fitted on. Missing:"
-            f" {quoted(missing)}; not used: {quoted(extra) or 'none'}. Add the missing columns, or"
-            " fit again without them."
+            f" {quoted(missing)}{unused}. Add the missing columns, or fit again without them."
         )
     if not extra:
         return
     if unknown == "error":
         raise InputError(
-            f"The model was not fitted on the columns {quoted(extra)}. Leave them out (drop, --drop"
-            " on the command line), or allow for them (unknown='ignore', --unknown ignore)."
+            f"Columns that the model was not fitted on: {quoted(extra)}. Leave them out (drop,"
+            " --drop on the command line), or allow for them (unknown='ignore', --unknown ignore)."
         )
     warn(f"Columns that are not used, since the model was not fitted on them: {quoted(extra)}.")
 
