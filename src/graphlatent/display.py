@@ -11,6 +11,11 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def are(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun and its verb: '1 id is', '2 ids are'."""
+    return f"{counted(number, noun, plural)} {'is' if number == 1 else 'are'}"
+
+
 def listed(names: Iterable[str], *, most: int = 8) -> str:
     """Names in quotes, of many the first and how many more there are: "'a', 'b' and 4 more"."""
     shown = [repr(name) for name in names]

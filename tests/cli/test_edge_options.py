@@ -71,7 +71,7 @@ def test_wrong_options(payments):
     assert "--merge must be one of 'max', 'sum', 'mean', 'count'. Got 'median'" in fails(
         *info, "--merge", "median"
     )
-    assert "Leave out one of 'merge' and 'weight'" in fails(
+    assert "Leave out one of --merge and --weight" in fails(
         *info, "--merge", "count", "--weight", "amount"
     )
     assert "--until needs the column of times" in fails(*info, "--until", "2024")

@@ -32,6 +32,7 @@ def test_neighbors_of_a_run_and_of_a_file(trained):
     )
     assert code == 0, err
     assert expected["neighbour_id"][0] in shown and len(pd.read_csv(out)) == 10
+    assert "neighbour_id" in shown and "more" not in shown and f"Written to {out}" in shown
     message = fails("neighbors", trained, "--id", "user 03", "--out", out)
     assert "exists already" in message and "--overwrite" in message
 
@@ -121,6 +122,20 @@ def test_mistakes_about_links(trained, tables):
     assert "is not as it was when" in fails("links", trained, "--predict", 3)
     message = fails("links", trained, "--predict", 3, "--nodes", tables / "nodes.csv")
     assert "name it after RUN" in message
+
+
+def test_the_first_of_many_links_are_printed_and_all_are_written(trained, tmp_path):
+    out = tmp_path / "likely.csv"
+    _, shown, _ = run("links", trained, "--predict", 40, "--out", out)
+    table = pd.read_csv(out)
+    assert len(table) == 40 and shown.count("│") == 10 * (len(table.columns) + 1)
+    assert all(name in shown for name in table.columns)
+    assert f"... and 30 more. All 40 rows: {out}" in shown
+    _, shown, _ = run("links", trained, "--predict", 40)
+    assert shown.count("│") == 40 * (len(table.columns) + 1) and "more" not in shown
+    _, shown, _ = run("links", trained, "--predict", 60)
+    assert "... and 10 more: write them with --out FILE.csv." in shown
+    assert "The likeliest missing link\n" in run("links", trained, "--predict", 1)[1]
 
 
 def test_outliers_of_a_run_and_of_a_file(trained, tmp_path):

@@ -45,6 +45,19 @@ def test_the_map_of_a_run(tables):
     assert b"<svg" in out.read_bytes()
 
 
+def test_another_colour_does_not_lay_out_the_points_again(tables, monkeypatch):
+    train(tables)
+
+    def again(rows, *, seed):
+        raise AssertionError("laid out again")
+
+    monkeypatch.setattr("graphlatent.explore.projection._tsne", again)
+    for color in ("age", "city"):
+        assert told("map", tables / "run", "--color", color)["method"] == "tsne"
+    with pytest.raises(AssertionError, match="laid out again"):
+        run("map", tables / "run", "--seed", 1, "--overwrite")
+
+
 def test_colours_are_joined_by_id(tables):
     train(tables, "--no-map")
     nodes = pd.read_csv(tables / "nodes.csv")

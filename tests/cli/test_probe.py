@@ -151,7 +151,7 @@ def test_from_a_csv_graph_to_a_score(tmp_path):
     ]
     result = told(tmp_path / "run", *options)
     # Those that the run learnt from
-    assert result["notes"] == ["raw features: 2 column(s): age, city"]
+    assert result["notes"] == ["raw features: 2 columns: age, city"]
     others = [
         "raw features",
         "propagated features",
@@ -166,7 +166,7 @@ def test_from_a_csv_graph_to_a_score(tmp_path):
     whole = told(tmp_path / "run" / "embeddings.parquet", *options, "--no-baselines")
     assert set(whole["summary"]) == {"embeddings", "raw features", "minus raw features"}
     # A file does not know; the label is never one
-    assert whole["notes"] == ["raw features: 3 column(s): age, city, secret"]
+    assert whole["notes"] == ["raw features: 3 columns: age, city, secret"]
     # A label that the run learnt from
     seen = ["--labels", tmp_path / "nodes.csv", "--label", "city", "--id", "acct", *FEW]
     assert fails(tmp_path / "run", *seen).startswith(
@@ -281,7 +281,7 @@ def test_raw_features_stand_beside_on_the_same_splits(folder, rows):
     assert (found["mean"], found["low"], found["high"]) == pytest.approx(
         (expected.mean, expected.low, expected.high)
     )
-    assert "raw features: 2 column(s): size, city" in result["notes"]
+    assert "raw features: 2 columns: size, city" in result["notes"]
 
 
 def test_the_file_holds_what_json_says_and_is_not_replaced_unasked(folder):
@@ -452,7 +452,7 @@ def test_raw_features_that_cannot_be(folder):
     pd.DataFrame({"id": NAMES, "size": [None] + [1.5] * 59}).to_csv(folder / "gap.csv", index=False)
     assert (
         fails(*labels, "--raw", folder / "gap.csv")
-        == "Column 'size' has 1 missing value(s), the first in row 0 (from 0). Fill them, drop"
+        == "Column 'size' has 1 missing value, the first in row 0 (from 0). Fill them, drop"
         " those nodes, have them filled (impute='mean', --impute mean on the command line), or"
         " leave the column out (drop, --drop)."
     )

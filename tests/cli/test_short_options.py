@@ -121,3 +121,17 @@ def test_defaults_that_the_size_changes_are_said(tables, monkeypatch):
     # Nothing is said of what was set.
     options = ["--out", tables / "own", "--set", "hidden_dim=8", "--epochs", 2]
     assert "other defaults" not in run("train", tables / "edges.csv", *options)[2]
+
+
+def test_commands_are_listed_in_the_order_of_their_use():
+    _, out, _ = run("--help")
+    names = ("demo", "train", "info", "embed", "probe", "map", "neighbors", "doctor", "bench")
+    places = [out.index(f"│ {name} ") for name in names]
+    assert places == sorted(places)
+
+
+def test_help_names_the_kind_of_what_an_option_takes():
+    _, out, _ = run("train", "--help")
+    for flag, kind in (("--drop", "COLUMN"), ("--until", "DATE"), ("--edge-features", "COLUMNS")):
+        (line,) = [line for line in out.splitlines() if f" {flag} " in line]
+        assert line.split()[2] == kind, line

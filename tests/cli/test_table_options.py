@@ -81,7 +81,7 @@ def test_options_of_training_hold_for_new_tables(people):
     assert code == 0 and out.startswith("2 embeddings"), err
     assert "note: Columns that are not used, since the model was not fitted on them: 'vip'." in err
     assert "when the model was fitted: 'Uster'. There, none of its categories is set." in err
-    assert "not fitted on the columns 'vip'. Leave them out" in fails(*embed, "--unknown", "error")
+    assert "was not fitted on: 'vip'. Leave them out" in fails(*embed, "--unknown", "error")
     assert "needs a new model" in fails(*embed, "--impute", "mean")
     new.drop(columns="age").to_csv(people / "new.csv", sep=";", index=False, encoding="latin-1")
     message = fails(*embed, "--unknown", "ignore")
@@ -129,7 +129,11 @@ def test_wrong_options(people):
         ("--unknown", "keep", "--unknown must be one of 'ignore', 'error'. Got 'keep'."),
         ("--delimiter", "::", "--delimiter must be a single character such as ';'"),
         ("--encoding", "ebcdix", "--encoding must be one that Python knows"),
-        ("--hash", "title", "'text' and 'hash' name columns of a node table"),
+        (
+            "--hash",
+            "title",
+            "--text and --hash name columns of a node table, and none was given. Give --nodes",
+        ),
     ):
         assert message in fails("info", people / "e.txt", "--no-header", option, value)
     message = fails("info", people / "e.txt")
@@ -149,7 +153,7 @@ def test_probes_read_labels_and_features_as_training_did(people):
     probe += ["--id", "key", "--raw", people / "nodes.csv", "--splits", "1", "--json"]
     code, out, err = run(*probe)
     assert code == 0, err
-    assert "3 column(s): age, zip, since" in err + out
+    assert "3 columns: age, zip, since" in err + out
 
 
 def test_a_run_without_header_embeds_tables_with_one(people):
@@ -169,7 +173,7 @@ def test_missing_and_dated_features_of_edges(people):
     edges.to_csv(people / "e.csv", index=False)
     train = ["train", people / "e.csv", "--edge-features", "amount,day", "--set", "encoder=gin"]
     train += ["--out", people / "run", *FAST]
-    assert "missing value(s), the first in row 2 (line 3 with the header)" in fails(*train)
+    assert "missing value, the first in row 2 (line 3 with the header)" in fails(*train)
     code, _, err = run(*train, "--impute", "mean")
     assert code == 0, err
     columns = json.loads((people / "run" / "features.json").read_text())["edges"]

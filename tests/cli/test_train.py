@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from cases import partitioned
-from commands import run
+from commands import run, told
 from training_commands import FAST, train
 
 # Age, two cities, their average over two hops, that of ones, and 8 columns of the encoder.
@@ -273,3 +275,15 @@ def test_coordinates_are_announced_and_missed_in_another_graph(tmp_path):
     code, _, err = run("embed", tmp_path / "run", *other, "--out", tmp_path / "b.parquet")
     assert code == 0 and "lack what the model knows of the fitted edges" in err
     assert np.isfinite(pd.read_parquet(tmp_path / "b.parquet").drop(columns="id")).all(axis=None)
+
+
+def test_the_last_lines_name_the_probe_of_the_labels_with_the_users_files(tables):
+    shutil.move(tables / "nodes.csv", tables / "my nodes.csv")
+    words = ["train", tables / "edges.csv", "--nodes", tables / "my nodes.csv", *FAST]
+    _, out, _ = run(*words, "--label", "kind", "--out", tables / "run")
+    (line,) = [line for line in out.splitlines() if line.startswith("What they know")]
+    program, *command = shlex.split(line.split(": ", 1)[1])
+    assert program == "graphlatent" and command[:2] == ["probe", str(tables / "run")]
+    assert told(*command, "--seeds", 1)["labels"] == str(tables / "my nodes.csv")
+    _, out, _ = run(*words, "--out", tables / "other")
+    assert "probe" not in out

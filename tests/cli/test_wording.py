@@ -17,6 +17,32 @@ from graphlatent.cli.wording import at_shell
             "there is no column 'g' (--graph-column). Name it with --graph-column.",
         ),
         ("(option 'max_memory')", "(--max-memory)"),
+        (
+            "The options 'source', 'id' and 'no_header' are for tables.",
+            "--source, --id and --no-header are for tables.",
+        ),
+        (
+            "have them filled (impute='mean', --impute mean on the command line), or leave the"
+            " column out (drop, --drop).",
+            "have them filled (--impute mean), or leave the column out (--drop).",
+        ),
+        (
+            "such as encoding='latin-1' or 'cp1252' (--encoding latin-1 on the command line).",
+            "such as encoding='latin-1' or 'cp1252' (--encoding latin-1).",
+        ),
+        (
+            "give the option 'delimiter' (--delimiter on the command line).",
+            "give --delimiter.",
+        ),
+        (
+            "allow for them (unknown='ignore', --unknown ignore).",
+            "allow for them (--unknown ignore).",
+        ),
+        (
+            "leave it out with invalid='skip' (on the command line --invalid skip)",
+            "leave it out with --invalid skip",
+        ),
+        ("in both of the options 'drop' and 'hash'.", "in both of --drop and --hash."),
         ("The option 'merge' must be one of 'max'.", "--merge must be one of 'max'."),
         (
             "The 'nodes' parameter of probe has no effect without 'graph'. Set that, or leave"

@@ -72,7 +72,7 @@ def test_columns_that_look_like_labels_are_problems_unless_they_were_named():
     nodes = pd.DataFrame({"id": [0, 1, 2], "y": [1, 2, None]})
     graph = read_graphs(edges, nodes=nodes, node_attributes=["y"])
     (missing,) = find_problems(graph, features_named=True)
-    assert "Column 'y' has 1 missing value(s)" in missing
+    assert "Column 'y' has 1 missing value" in missing
     assert "column 'y' is read as a feature" in find_problems(graph, features_named=False)[1]
 
 

@@ -208,8 +208,8 @@ def test_a_graph_must_have_the_features_that_were_fitted():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": ["card", None, "cash", "cash"]}, "has 1 missing value(s), the first in row 1"),
-        ({"amount": [1.0, 2.0, np.nan, 4.0]}, "has 1 missing value(s), the first in row 2"),
+        ({"kind": ["card", None, "cash", "cash"]}, "has 1 missing value, the first in row 1"),
+        ({"amount": [1.0, 2.0, np.nan, 4.0]}, "has 1 missing value, the first in row 2"),
         ({"amount": [1.0, 2.0, np.inf, 4.0]}, "holds inf on the edge from a to c, too large"),
     ],
 )
@@ -240,5 +240,5 @@ def test_a_column_that_is_not_there_is_an_error():
 
 def test_forms_without_named_edges_refuse_them():
     array = np.array([[0, 1], [1, 0]])
-    with pytest.raises(InputError, match=r"The options 'edge_features' name attributes"):
+    with pytest.raises(InputError, match=r"The option 'edge_features' names attributes"):
         read_graphs((array, np.eye(2)), edge_features=["kind"])

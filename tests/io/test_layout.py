@@ -187,7 +187,7 @@ class TestKilledAsItBegan:
         for name in ("model.safetensors", "config.toml", "features.json"):
             assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
 
-    @pytest.mark.parametrize("deleted", range(12))
+    @pytest.mark.parametrize("deleted", range(14))
     def test_while_the_old_run_was_deleted(self, trained, tmp_path, monkeypatch, deleted):
         before = content(trained)
         unlinked: list[Path] = []
@@ -202,7 +202,7 @@ class TestKilledAsItBegan:
 
         with monkeypatch.context() as patch:
             patch.setattr(Path, "unlink", unlink)
-            if deleted < 11:
+            if deleted < 13:
                 with pytest.raises(Killed):
                     clear(trained)
             else:

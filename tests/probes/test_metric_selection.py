@@ -227,8 +227,8 @@ def test_what_is_not_defined():
     with pytest.raises(InputError) as caught:
         linear_probe(rows, labels, splits=[one], metric="AUC")
     assert str(caught.value) == (
-        "AUC cannot be computed for split 0, whose 1 test row(s) have equal labels. Use folds,"
-        " larger test parts or another metric."
+        "AUC cannot be computed for split 0, since its test part, 1 row, holds one class only. Use"
+        " folds, larger test parts or another metric."
     )
     # Validation rows of one class choose nothing: the first setting.
     zeros = np.flatnonzero(labels == 0)

@@ -74,7 +74,7 @@ def test_graphs_and_parts_of_a_graph():
         (
             {"val": [3, TRAIN[0]]},
             InputError,
-            f"'train' and 'val' of TrainingProbe share 1 row(s), such as {TRAIN[0]}. A row may be"
+            f"'train' and 'val' of TrainingProbe share 1 row, such as {TRAIN[0]}. A row may be"
             " in one of them.",
         ),
         (

@@ -56,13 +56,12 @@ bench.command("fill", cls=PlainCommand)(fill)
 bench.command("compact", cls=PlainCommand)(compact_records)
 app.add_typer(bench, name="bench")
 _COMMANDS: tuple[Any, ...] = (
-    *(demo, train, embed, probe, links, info, settings, doctor),
-    *(neighbors, cluster, outliers, export, denoise, bound),
-    *(finetune, predict),
+    *(demo, train, info, embed, probe, draw_map, neighbors, cluster, outliers, links, export),
+    *(denoise, finetune, predict, settings, doctor, bound),
 )
-app.command("map", cls=PlainCommand)(with_option_groups(draw_map))
 for command in _COMMANDS:
-    app.command(cls=PlainCommand)(with_option_groups(command))
+    name = "map" if command is draw_map else None
+    app.command(name, cls=PlainCommand)(with_option_groups(command))
 
 
 def _version(asked: bool) -> None:

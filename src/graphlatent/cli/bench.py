@@ -30,7 +30,7 @@ Data: TypeAlias = Annotated[
 
 def list_cells(
     table: Annotated[
-        str | None, typer.Option("--table", help="Only this one, such as 1 or alpha.")
+        str | None, typer.Option("--table", help="Only this table, such as 1 or alpha.")
     ] = None,
     results: Results = None,
     data: Data = None,
@@ -70,7 +70,9 @@ def list_cells(
 
 
 def show_table(
-    name: Annotated[str, typer.Argument(metavar="TABLE", help="Its name, such as 1 or alpha.")],
+    name: Annotated[
+        str, typer.Argument(metavar="TABLE", help="Name of the table, such as 1 or alpha.")
+    ],
     form: Annotated[
         str | None,
         typer.Option(

@@ -36,11 +36,18 @@ def run_rows(
     rows: Annotated[
         str | None,
         typer.Option(
-            "--rows", help="Only these rows, separated by commas (default: those of a cell)."
+            "--rows",
+            metavar="NAMES",
+            help="Only these rows, separated by commas (default: those of a cell).",
         ),
     ] = None,
     seeds: Annotated[
-        str, typer.Option("--seeds", help="How many, such as 5, or which, such as 0-4 or 0,2,7.")
+        str,
+        typer.Option(
+            "--seeds",
+            metavar="NUMBERS",
+            help="How many, such as 5, or which, such as 0-4 or 0,2,7.",
+        ),
     ] = "5",
     results: Annotated[Path, typer.Option("--results", help="Folder of the records.")] = Path(
         "results"

@@ -27,7 +27,7 @@ def export(
         typer.Option("--dim", help="Keep this many principal components only.", min=1),
     ] = None,
     float16: Annotated[
-        bool, typer.Option("--float16", help="Three digits, in half the space.")
+        bool, typer.Option("--float16", help="Keep three digits of each number, in half the space.")
     ] = False,
     out: Annotated[
         Path | None,

@@ -9,7 +9,7 @@ import typer
 
 from graphlatent.cli.options import GraphInput, InputOptions
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
-from graphlatent.cli.result_tables import check_table_path, print_table, write_table
+from graphlatent.cli.result_tables import check_table_path, show_table
 from graphlatent.cli.saved_options import graph_for_model
 from graphlatent.display import counted
 from graphlatent.errors import ConfigError
@@ -38,13 +38,16 @@ def finetune(
     lr: Annotated[float | None, typer.Option("--lr", help="Learning rate (0.001).")] = None,
     validation: Annotated[
         float | None,
-        typer.Option("--validation", help="Share of the labels that stops training (0.2)."),
+        typer.Option(
+            "--validation", help="Share of the labels held out to decide when to stop (0.2)."
+        ),
     ] = None,
     balanced: Annotated[
         bool, typer.Option("--balanced", help="Weigh classes so that rare ones count as much.")
     ] = False,
     no_probe: Annotated[
-        bool, typer.Option("--no-probe", help="Start with a head of zeros, not a linear probe.")
+        bool,
+        typer.Option("--no-probe", help="Start from a head of zeros instead of a linear probe."),
     ] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of all random choices.")] = None,
     overwrite: Overwrite = False,
@@ -120,10 +123,7 @@ def predict(
         classifier = load_classifier(run_path)
         graph = graph_for_model(output, run_path, classifier.estimator_, source, reading)
         found = classifier.predict_table(graph).reset_index()
-        print_table(output, f"Predictions of {len(found):,}", found, most=20)
-        if out is not None:
-            write_table(found, out)
-            output.say(f"All of them: {out}")
+        show_table(output, f"Predictions of {len(found):,}", found, out=out)
         rows = "nodes" if classifier.level == "node" else "graphs"
         output.result({"rows": len(found), "of": rows, "out": None if out is None else str(out)})
 

@@ -29,7 +29,7 @@ def info(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Say what is in a run folder or an input: sizes, features, problems, what columns become."""
+    """Show what a run folder or an input holds: sizes, features, problems, what columns become."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         from graphlatent.data.describe import describe_graph, find_problems
         from graphlatent.data.describe_columns import column_facts, in_lines

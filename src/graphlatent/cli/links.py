@@ -49,14 +49,15 @@ def links(
         str | None, typer.Option("--method", help=f"Name of the method ({DEFAULT_METHOD}).")
     ] = None,
     val: Annotated[
-        float, typer.Option("--val", help="Share of the edges to choose how pairs are scored on.")
+        float,
+        typer.Option("--val", help="Share of the edges on which the scoring of pairs is chosen."),
     ] = 0.05,
     test: Annotated[float, typer.Option("--test", help="Share of the edges to measure on.")] = 0.1,
     seeds: Annotated[
         int,
         typer.Option(
             "--seeds",
-            help="How often: each time other edges are held out and a model is trained.",
+            help="Number of repetitions, each with other held-out edges and a new model.",
             min=1,
             max=10_000,
         ),

@@ -21,14 +21,21 @@ def draw_map(
     path: EmbeddingsPath,
     color: Annotated[
         str | None,
-        typer.Option("--color", help="Column that gives the colour: of --labels, or of the run."),
+        typer.Option(
+            "--color",
+            metavar="COLUMN",
+            help="Column that gives the colour: of --labels, or of the run.",
+        ),
     ] = None,
     labels: Annotated[
         Path | None,
         typer.Option("--labels", help="Table with ids and the column (the run's node table)."),
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option("--id", help="Column of ids in --labels (as in the embeddings).")
+        str | None,
+        typer.Option(
+            "--id", metavar="COLUMN", help="Column of ids in --labels (as in the embeddings)."
+        ),
     ] = None,
     method: Annotated[
         str | None,
@@ -37,7 +44,9 @@ def draw_map(
             help="tsne, umap or pca (tsne; above 5,000 rows umap, where it is installed).",
         ),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="Title above the map.")] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="Title above the map.")
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", help="Seed of the layout.", min=0, max=2**31 - 1)
     ] = 0,
@@ -89,6 +98,7 @@ def _made(
     title: str | None,
     seed: int,
 ) -> Any:
+    from graphlatent.explore.layouts import KeptLayouts
     from graphlatent.report.maps import make_map
     from graphlatent.report.values import values_of
     from graphlatent.saved import read_embeddings
@@ -110,6 +120,7 @@ def _made(
         title=title or f"{len(names):,} {what}",
         method=method,
         seed=seed,
+        layouts=KeptLayouts(path),
     )
 
 

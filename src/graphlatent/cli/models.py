@@ -58,15 +58,17 @@ def options_in_file(options: SettingsOptions) -> TableOptions:
 
 
 def for_input(options: TableOptions, source: str, nodes: Path | None) -> TableOptions:
-    """Remembered options without columns of a node table, where edges come alone.
+    """Remembered options without those that mean nothing for the input.
 
-    Other formats bring their own node attributes, so that labels must stay named.
+    These are the columns of a node table where edges come alone, and all about tables in other
+    formats. Those bring their own node attributes, so that labels must stay named.
     """
     from graphlatent.data.readers.arrow import table_suffix
+    from graphlatent.data.readers.later import remembered_options
 
     if nodes is None and options.smiles is None and table_suffix(Path(source)) is not None:
         return options.without_nodes()
-    return options
+    return remembered_options(options, source)
 
 
 def make_estimator(

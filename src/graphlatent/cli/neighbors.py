@@ -7,14 +7,15 @@ from typing import Annotated
 import typer
 
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
-from graphlatent.cli.result_tables import check_table_path, print_table, records, write_table
+from graphlatent.cli.result_tables import check_table_path, records, show_table
 from graphlatent.cli.saved_options import EmbeddingsPath, TableOut, ids_of_text
 
 
 def neighbors(
     path: EmbeddingsPath,
     ids: Annotated[
-        list[str], typer.Option("--id", help="A node or graph by its id; repeat for more.")
+        list[str],
+        typer.Option("--id", metavar="ID", help="A node or graph by its id; repeat for more."),
     ],
     k: Annotated[int, typer.Option("--k", help="Number of neighbours of each.", min=1)] = 10,
     graph: Annotated[
@@ -34,8 +35,6 @@ def neighbors(
 
         embeddings = read_embeddings(path)
         found = embeddings.most_similar(ids_of_text(embeddings, ids, graph), k)
-        print_table(output, f"Most similar of {len(embeddings.values):,}, by cosine", found)
-        if out is not None:
-            write_table(found, out)
-            output.say(f"Written to {out}")
+        title = f"Most similar of {len(embeddings.values):,}, by cosine"
+        show_table(output, title, found, out=out)
         output.result({"embeddings": str(path), "neighbours": records(found)})

@@ -87,12 +87,14 @@ class InputOptions:
         ),
     ] = False
     time_column: Annotated[
-        str | None, typer.Option("--time", help="Edge table: column of times, for --until.")
+        str | None,
+        typer.Option("--time", metavar="COLUMN", help="Edge table: column of times, for --until."),
     ] = None
     until: Annotated[
         str | None,
         typer.Option(
             "--until",
+            metavar="DATE",
             help=(
                 "Use the edges up to this date or number, inclusive (2024-06-30: to the end of that"
                 " day)."
@@ -117,18 +119,25 @@ class InputOptions:
     ] = None
     drop: Annotated[
         list[str] | None,
-        typer.Option("--drop", help="Node table: column that is no feature; repeat for more."),
+        typer.Option(
+            "--drop",
+            metavar="COLUMN",
+            help="Node table: column that is no feature; repeat for more.",
+        ),
     ] = None
     text: Annotated[
         list[str] | None,
         typer.Option(
-            "--text", help="Node table: column of codes, read as text (one-hot); repeat for more."
+            "--text",
+            metavar="COLUMN",
+            help="Node table: column of codes, read as text (one-hot); repeat for more.",
         ),
     ] = None
     hash: Annotated[
         list[str] | None,
         typer.Option(
             "--hash",
+            metavar="COLUMN",
             help="Node table: text whose words are hashed into features; repeat for more.",
         ),
     ] = None
@@ -150,7 +159,11 @@ class InputOptions:
     ] = None
     delimiter: Annotated[
         str | None,
-        typer.Option("--delimiter", help="Text tables: between cells, such as ';', tab or space."),
+        typer.Option(
+            "--delimiter",
+            metavar="CHARACTER",
+            help="Text tables: between cells, such as ';', tab or space.",
+        ),
     ] = None
     encoding: Annotated[
         str | None,
@@ -160,20 +173,23 @@ class InputOptions:
         bool | None,
         typer.Option(
             "--no-header/--header",
-            help="Text tables: no line of names; columns are called 0, 1, ...",
+            help="Text tables: without a header; columns are called 0, 1, ...",
         ),
     ] = None
     edge_features: Annotated[
         str | None,
         typer.Option(
             "--edge-features",
+            metavar="COLUMNS",
             help="Edge table: columns to use as features of edges, separated by commas (none).",
         ),
     ] = None
     smiles: Annotated[
         str | None,
         typer.Option(
-            "--smiles", help="Table of molecules, one a row: column of their SMILES (needs rdkit)."
+            "--smiles",
+            metavar="COLUMN",
+            help="Table of molecules, one a row: column of their SMILES (needs rdkit).",
         ),
     ] = None
     invalid: Annotated[

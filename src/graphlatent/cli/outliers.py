@@ -9,7 +9,7 @@ import typer
 
 from graphlatent.cli.options import InputOptions
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
-from graphlatent.cli.result_tables import check_table_path, print_table, records, write_table
+from graphlatent.cli.result_tables import check_table_path, records, show_table
 from graphlatent.cli.saved_options import EmbeddingsPath, OtherGraph, TableOut, graph_of
 from graphlatent.errors import ConfigError, GraphLatentError, bad_argument
 
@@ -25,7 +25,10 @@ def outliers(
         int, typer.Option("--top", help="How many are listed; --out has all.", min=1)
     ] = 20,
     neighbours: Annotated[
-        int, typer.Option("--k", help="Nearest rows to which the distance is averaged.", min=1)
+        int,
+        typer.Option(
+            "--k", help="Number of nearest rows over which the distance is averaged.", min=1
+        ),
     ] = 5,
     by: Annotated[
         str, typer.Option("--by", help="Order by 'distance' or 'error' of reconstruction.")
@@ -52,16 +55,14 @@ def outliers(
                 " cells only"
             )
         found = embeddings.outliers(neighbours=neighbours, error=error, by=by)  # type: ignore[arg-type]
-        print_table(output, f"Most unusual of {len(found):,}, by {by}", found.head(top), most=top)
+        title = f"Most unusual of {len(found):,}, by {by}"
+        show_table(output, title, found, out=out, most=top)
         output.say(f"distance: mean cosine distance to the {neighbours} nearest rows.")
         if error is not None:
             output.say(
                 "reconstruction error: what the decoder makes of the embedding, against the"
                 " features (--by error to order by it)."
             )
-        if out is not None:
-            write_table(found, out)
-            output.say(f"All of them: {out}")
         output.result({"embeddings": str(path), "by": by, "outliers": records(found.head(top))})
 
 

@@ -42,7 +42,7 @@ Json: TypeAlias = Annotated[
 ]
 Verbose: TypeAlias = Annotated[
     bool,
-    typer.Option("--verbose", "-v", help="Also say versions, device, all settings and times."),
+    typer.Option("--verbose", "-v", help="Also show versions, device, all settings and times."),
 ]
 Debug: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Overwrite: TypeAlias = Annotated[

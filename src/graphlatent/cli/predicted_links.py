@@ -6,7 +6,7 @@ from pathlib import Path
 
 from graphlatent.cli.options import InputOptions, SettingsOptions
 from graphlatent.cli.output import Output
-from graphlatent.cli.result_tables import check_table_path, print_table, records, write_table
+from graphlatent.cli.result_tables import check_table_path, records, show_table
 from graphlatent.cli.saved_options import graph_of
 from graphlatent.errors import ConfigError
 
@@ -55,14 +55,12 @@ def show_links(
     )
     which = which if found.exact else f"{which} a neighbour"
     output.note(f"{found.num_scored:,} pairs without an edge were scored: {which}")
-    print_table(output, f"The {len(frame):,} likeliest missing links", frame)
+    title = f"The {len(frame):,} likeliest missing links"
+    show_table(output, "The likeliest missing link" if len(frame) == 1 else title, frame, out=out)
     output.say(
         "score: estimated probability that there is an edge, from similarity and shared neighbours."
         " How well edges can be predicted here: graphlatent links INPUT"
     )
-    if out is not None:
-        write_table(frame, out)
-        output.say(f"Written to {out}")
     output.result(
         {
             "embeddings": str(path),

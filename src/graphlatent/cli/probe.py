@@ -35,12 +35,18 @@ def probe(
     ],
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", help="Column of labels; several times for columns of 0 and 1."),
+        typer.Option(
+            "--label",
+            metavar="COLUMN",
+            help="Column of labels; several times for columns of 0 and 1.",
+        ),
     ] = None,
     id_column: Annotated[
         str | None,
         typer.Option(
-            "--id", help="Column of ids in --labels, --raw and --nodes (as in the embeddings)."
+            "--id",
+            metavar="COLUMN",
+            help="Column of ids in --labels, --raw and --nodes (as in the embeddings).",
         ),
     ] = None,
     kind: Annotated[str, typer.Option("--kind", help=f"One of {', '.join(KINDS)}.")] = "linear",
@@ -49,15 +55,16 @@ def probe(
         typer.Option(
             "--metric",
             help=(
-                "What decides and is shown: accuracy, balanced, f1, auc, ap; of numbers r2, mae (as"
-                " it suits the labels)."
+                "Metric that is shown and by which settings are chosen: accuracy, balanced, f1,"
+                " auc, ap; of numbers r2, mae (as it suits the labels)."
             ),
         ),
     ] = None,
     task: Annotated[
         str | None,
         typer.Option(
-            "--task", help="'classification' or 'regression' (regression of real-valued labels)."
+            "--task",
+            help="'classification' or 'regression' (regression where labels are real-valued).",
         ),
     ] = None,
     positive: Annotated[

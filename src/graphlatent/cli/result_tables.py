@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphlatent.cli.output import Output
+from graphlatent.display import counted
 from graphlatent.errors import OutputError
 from graphlatent.io.atomic import refuse_unwritable, write_atomically
 
@@ -40,16 +41,38 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
     )
 
 
-def print_table(output: Output, title: str, frame: pd.DataFrame, *, most: int = 50) -> None:
-    """Print the first rows of a table; numbers that are not whole with four digits."""
-    shown = frame.head(most)
+# Rows that are printed of a table, and of one that is written to a file.
+_MOST, _BESIDE_FILE = 50, 10
+
+
+def show_table(
+    output: Output, title: str, frame: pd.DataFrame, *, out: Path | None, most: int | None = None
+) -> None:
+    """Print the first rows of a table, and write all of it where `out` names a file.
+
+    Args:
+        output: of the command.
+        title: above the printed table.
+        frame: the table; printed under the names that its columns have in the file, numbers that
+            are not whole with four digits.
+        out: the file, or None.
+        most: how many rows are printed; None for 50, or 10 where all are in a file.
+    """
+    most = most or (_MOST if out is None else _BESIDE_FILE)
     output.table(
         title,
-        [str(name).replace("_", " ") for name in frame.columns],
-        [[_cell(value) for value in row] for row in shown.itertuples(index=False)],
+        [str(name) for name in frame.columns],
+        [[_cell(value) for value in row] for row in frame.head(most).itertuples(index=False)],
     )
-    if len(frame) > most:
-        output.say(f"... and {len(frame) - most:,} more: write them with --out.")
+    more = len(frame) - most
+    if out is not None:
+        write_table(frame, out)
+        rows = counted(len(frame), "row")
+        output.say(
+            f"Written to {out}" if more <= 0 else f"... and {more:,} more. All {rows}: {out}"
+        )
+    elif more > 0:
+        output.say(f"... and {more:,} more: write them with --out FILE.csv.")
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -87,11 +87,11 @@ def graph_for_model(
         reading: how it is read; what was not given is as in the run.
         labels: whether labels are read too.
     """
-    from graphlatent.data.readers.later import with_codes
+    from graphlatent.data.readers.later import remembered_options, with_codes
     from graphlatent.data.readers.options import options_of_run
     from graphlatent.io.runfolder import RunFolder
 
-    before = options_of_run(RunFolder(run_path))
+    before = remembered_options(options_of_run(RunFolder(run_path)), source)
     if reading.nodes is None:
         before = replace(before, features=None, text=(), hash=())
     if before.until is not None and reading.until is None:
@@ -116,6 +116,7 @@ def graph_of(path: Path, source: str | None, reading: InputOptions) -> GraphData
         source: another input, as it was typed; None for that of the run.
         reading: how it is read; what was not given is as in the run.
     """
+    from graphlatent.data.readers.later import remembered_options
     from graphlatent.data.readers.options import options_of_run
     from graphlatent.io.runfolder import RunFolder
     from graphlatent.saved import read_input
@@ -129,7 +130,7 @@ def graph_of(path: Path, source: str | None, reading: InputOptions) -> GraphData
             )
         return read_input(run)
     symmetrize = run.read_config().settings.get("symmetrize", True) if run.started else True
-    before = options_of_run(run)
+    before = remembered_options(options_of_run(run), source)
     if reading.nodes is None:
         before = replace(before, features=None)
     options = reading.table_options(before).without_labels()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
 import time
@@ -39,6 +40,7 @@ from graphlatent.io.config_file import RunConfig, read_toml
 if TYPE_CHECKING:
     from graphlatent.config import Settings
     from graphlatent.data.graph import GraphData
+    from graphlatent.data.readers.options import TableOptions
     from graphlatent.estimator import Estimator
     from graphlatent.io.runfolder import RunFolder
     from graphlatent.training.loop import Hooks
@@ -108,10 +110,11 @@ def train(
         result = _result(estimator, about=about, seconds=seconds, run=run)
         if not no_map:
             name = options.labels[0] if options.labels else "label"
-            write_map(map_of_run(embeddings, graph.y, label_name=name), run.map_path)
+            made = map_of_run(embeddings, graph.y, label_name=name, run=run)
+            write_map(made, run.map_path)
             result["map"] = str(run.map_path)
         write_json(run.results_path, result)
-        _report(output, result)
+        _report(output, result, probe=_probe_command(run, source, reading, options))
 
 
 def _estimator(
@@ -287,7 +290,18 @@ def _result(
     }
 
 
-def _report(output: Output, result: dict[str, Any]) -> None:
+def _probe_command(
+    run: RunFolder, source: str, reading: InputOptions, options: TableOptions
+) -> str | None:
+    """The command that probes the labels that were named, where they are in a table."""
+    table = reading.nodes if options.smiles is None else Path(source)
+    if not options.labels or table is None:
+        return None
+    named = [word for name in options.labels for word in ("--label", name)]
+    return shlex.join(["graphlatent", "probe", str(run.path), "--labels", str(table), *named])
+
+
+def _report(output: Output, result: dict[str, Any], *, probe: str | None) -> None:
     rows = result["input"]["nodes"] if result["level"] == "node" else result["input"]["graphs"]
     loss = "" if result["loss"] is None else f", loss {result['loss']:.4g}"
     output.say(f"Trained {counted(result['epochs'], 'epoch')} in {result['seconds']:.1f} s{loss}.")
@@ -305,5 +319,7 @@ def _report(output: Output, result: dict[str, Any]) -> None:
             "The embeddings contain coordinates computed from the edges, which nodes of other"
             " graphs do not have: for those, train with --set structure=none."
         )
+    if probe is not None:
+        output.say(f"What they know about the labels: {probe}")
     output.say(f"New data: graphlatent embed {result['run']} INPUT --out FILE.parquet")
     output.result(result)

@@ -10,11 +10,14 @@ from functools import cache
 # Flags that are not called as the argument is.
 _FLAGS = {"graph": "--graph-column", "node_attributes": "--features"}
 _OPTION = re.compile(r"(?:[Tt]he )?option '(\w+)'")
+_OPTIONS = re.compile(r"(?:[Tt]he )?options ('\w+'(?:(?:,| and|, and) '\w+')+)")
 _PARAMETER = re.compile(r"The '(?:--)?([\w-]+)' parameter of ([\w. ]+?) (must|has)\b")
 _VALUE = re.compile(r"(?<![\w.'\"-])(?<!--set )([a-z]\w*)=('[^']*'|True|False|None)(?![\w'])")
 # What the library says for both of its users: "symmetrize=False (on the command line --set ...)".
 _ASIDE = re.compile(r"(?:\w+=\S+ )?\(on the command line ([^)]*)\)")
-_EITHER = re.compile(r"[\w=\[\]]+, (--[\w-]+(?: '')?) on the command line")
+_EITHER = re.compile(r"[\w=\[\]'-]+, (--[\w-]+(?: (?:''|[\w-]+))?) on the command line")
+_TOO = re.compile(r" ?\((--[\w-]+(?: [\w-]+)?) on the command line\)")
+_SHORT = re.compile(r"\(\w+(?:='\w+')?, (--[\w-]+(?: \w+)?)\)")
 # Of functions whose parameters are flags of the same name.
 _WITHOUT = re.compile(
     r"The '(\w+)' parameter of probe has no effect without '(\w+)'\. Set that, or leave '\1' out"
@@ -25,7 +28,9 @@ def at_shell(text: str) -> str:
     """A message with the names of flags, and settings as `--set` takes them."""
     text = text.replace("(--overwrite, overwrite=True)", "with --overwrite")
     text = _EITHER.sub(r"\1", _ASIDE.sub(_aside, text))
+    text = _SHORT.sub(r"(\1)", _TOO.sub(_unless_named, text))
     text = _OPTION.sub(lambda found: _flag(found[1]), text)
+    text = _OPTIONS.sub(lambda found: re.sub(r"'(\w+)'", lambda n: _flag(n[1]), found[1]), text)
     text = _WITHOUT.sub(r"--\1 has no effect without --\2. Set that, or leave --\1 out", text)
     text = _PARAMETER.sub(_parameter, text)
     return _VALUE.sub(_assignment, text)
@@ -33,6 +38,13 @@ def at_shell(text: str) -> str:
 
 def _aside(found: re.Match[str]) -> str:
     return f"({found[1]})" if found[0].startswith("(") else found[1]
+
+
+def _unless_named(found: re.Match[str]) -> str:
+    """The flag in parentheses, but for one whose option was named in the words before."""
+    before = found.string[: found.start()]
+    name = found[1].removeprefix("--").replace("-", "_")
+    return "" if before.endswith(f"option '{name}'") else f" ({found[1]})"
 
 
 def _flag(name: str) -> str:

@@ -29,6 +29,7 @@ from graphlatent.data.ids import exact_ids
 from graphlatent.data.memory_limit import require_memory
 from graphlatent.data.merging import MEANING, Merge, checked_merge
 from graphlatent.data.weights import joined_weights
+from graphlatent.display import counted
 from graphlatent.errors import InputError, warn
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -241,7 +242,9 @@ def _notes_of_readers(graphs: Sequence[RawGraph]) -> tuple[str, ...]:
     first = {key: text for graph in reversed(graphs) for key, text in graph.notes.items()}
     count = Counter(key for graph in graphs for key in graph.notes)
     return tuple(
-        text if count[key] == 1 else f"{text} The same holds for {count[key] - 1:,} more graph(s)."
+        text
+        if count[key] == 1
+        else f"{text} The same holds for {counted(count[key] - 1, 'more graph')}."
         for key, text in first.items()
     )
 

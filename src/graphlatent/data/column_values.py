@@ -17,6 +17,7 @@ from graphlatent.data.column_spec import ColumnKind
 from graphlatent.data.mixed_columns import MISSING_SIGNS, are_numerals
 from graphlatent.data.places import EdgePlaces, place_of
 from graphlatent.data.times import DATES, TIMES, days, days_of_objects, days_of_text
+from graphlatent.display import counted
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -123,7 +124,7 @@ def missing_values(
         else f"Fill them, drop those {rows}, {fill}, or leave the column out (drop, --drop)."
     )
     return InputError(
-        f"Column '{name}' has {int(missing.sum())} missing value(s), the first"
+        f"Column '{name}' has {counted(int(missing.sum()), 'missing value')}, the first"
         f" {place_of(int(missing.argmax()), node_ids)}. {way_out}"
     )
 

@@ -27,6 +27,7 @@ from graphlatent.data.places import place_of
 from graphlatent.data.readers.messages import quoted
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.times import days_of_text
+from graphlatent.display import counted
 from graphlatent.errors import InputError, warn
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -148,9 +149,9 @@ def _category_codes(
             )
         values = sorted({each for each, is_new in zip(text, new, strict=True) if is_new})
         warn(
-            f"Column '{column.name}' holds values in {int(new.sum()):,} row(s) that it never held"
-            f" when the model was fitted: {quoted(values, 5)}. There, none of its categories is"
-            " set."
+            f"Column '{column.name}' holds values in {counted(int(new.sum()), 'row')} that it never"
+            f" held when the model was fitted: {quoted(values, 5)}. There, none of its categories"
+            " is set."
         )
     (rows,) = np.nonzero(codes >= 0)
     return rows, codes[rows]
@@ -206,17 +207,17 @@ def _check_columns(specs: Sequence[ColumnSpec], columns: Mapping[str, Array], un
     missing = [spec.name for spec in specs if spec.name not in columns]
     extra = [name for name in columns if name not in known]
     if missing:
+        unused = f"; not used: {quoted(extra)}" if extra else ""
         raise InputError(
             "The feature columns are not those that the model was fitted on. Missing:"
-            f" {quoted(missing)}; not used: {quoted(extra) or 'none'}. Add the missing columns, or"
-            " fit again without them."
+            f" {quoted(missing)}{unused}. Add the missing columns, or fit again without them."
         )
     if not extra:
         return
     if unknown == "error":
         raise InputError(
-            f"The model was not fitted on the columns {quoted(extra)}. Leave them out (drop, --drop"
-            " on the command line), or allow for them (unknown='ignore', --unknown ignore)."
+            f"Columns that the model was not fitted on: {quoted(extra)}. Leave them out (drop,"
+            " --drop on the command line), or allow for them (unknown='ignore', --unknown ignore)."
         )
     warn(f"Columns that are not used, since the model was not fitted on them: {quoted(extra)}.")
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graphlatent.data.readers.arrow import LoadedTable, is_text_view
+from graphlatent.display import are
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -58,8 +59,8 @@ def read_ids(table: LoadedTable, name: str, *, option: str) -> IdColumn:
     if values.null_count:
         row = int(np.argmax(_to_numpy(values.is_null())))
         raise InputError(
-            f"{where}: {values.null_count} id(s) are missing, the first in {table.place(row)}. Fill"
-            " them or drop the rows."
+            f"{where}: {are(values.null_count, 'id')} missing, the first in"
+            f" {table.place(row)}. Fill them or drop the rows."
         )
     if is_text or pa.types.is_null(values.type):
         return IdColumn(

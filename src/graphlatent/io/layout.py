@@ -19,6 +19,8 @@ COORDINATES = "coordinates.safetensors"
 CLASSIFIER = "classifier.safetensors"
 STATE = "state/last.safetensors"
 EMBEDDINGS, RESULTS, MAP = "embeddings.parquet", "results.json", "map.png"
+MAP_POINTS = "map-{method}.safetensors"
+"""The name of the file with the points of a map, laid out by t-SNE or UMAP."""
 CHECKED = ("config.toml", "features.json", "model.safetensors")
 # Those that not every run has, checked where there are any.
 OPTIONAL = (COORDINATES, CLASSIFIER)
@@ -29,6 +31,7 @@ _DELETED = (
     "manifest.json",
     RESULTS,
     MAP,
+    *(MAP_POINTS.format(method=method) for method in ("tsne", "umap")),
     EMBEDDINGS,
     "history.csv",
     CLASSIFIER,

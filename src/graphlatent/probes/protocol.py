@@ -17,6 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from graphlatent.data.splits import Split
+from graphlatent.display import counted
 from graphlatent.errors import InputError, ProtocolError, bad_argument
 from graphlatent.probes.metrics import METRICS, OF_ENTRIES, ClassScores
 from graphlatent.probes.results import Choice, ProbeResult
@@ -171,9 +172,9 @@ class Protocol:
                 values.append(METRICS[name](truth, prediction.predicted, prediction.scores))
             if np.isnan(scores[self.metric][-1]):
                 raise InputError(
-                    f"{self.metric} cannot be computed for split {number}, whose {len(split.test)}"
-                    " test row(s) have equal labels. Use folds, larger test parts or another"
-                    " metric."
+                    f"{self.metric} cannot be computed for split {number}, since"
+                    f" its test part, {counted(len(split.test), 'row')}, holds one class only. Use"
+                    " folds, larger test parts or another metric."
                 )
         others = {name: tuple(values) for name, values in scores.items() if name != self.metric}
         choices = tuple(prediction.choice for prediction in predictions)

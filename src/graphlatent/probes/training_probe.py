@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from graphlatent.display import counted
 from graphlatent.errors import InputError, bad_argument
 from graphlatent.probes.design import PREPROCESSING, Array, Preprocessing, checked_matrix
 from graphlatent.probes.fitting import Fit, PreprocessedMatrix, best_fits
@@ -81,8 +82,8 @@ class TrainingProbe:
         )
         if shared := np.intersect1d(self._train, self._val).tolist():
             raise InputError(
-                f"'train' and 'val' of {_OWNER} share {len(shared)} row(s), such as {shared[0]}. A"
-                " row may be in one of them."
+                f"'train' and 'val' of {_OWNER} share"
+                f" {counted(len(shared), 'row')}, such as {shared[0]}. A row may be in one of them."
             )
         seen = np.concatenate([every[self._train], every[self._val]])
         if seen.dtype.kind == "f" and bool(np.isnan(seen).any()):

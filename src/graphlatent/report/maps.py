@@ -14,7 +14,9 @@ from torch import Tensor
 
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import InputError
+from graphlatent.explore.layouts import KeptLayouts
 from graphlatent.explore.projection import TITLES, MapMethod, Projection, default_method, project
+from graphlatent.io.runfolder import RunFolder
 from graphlatent.report.colours import MARKERS, OTHER, PALETTE, Colouring, Group, colouring
 from graphlatent.report.plots import INK, chart_suffix, new_figure, plain_frame, save_chart
 
@@ -110,16 +112,19 @@ def make_map(
     method: MapMethod | None = None,
     seed: int = 0,
     sample: int | None = None,
+    layouts: KeptLayouts | None = None,
 ) -> Map:
     """The points of a map with their colours; see `plot_map`.
 
-    `sample` is the number of rows that t-SNE or UMAP lays out at most.
+    `sample` is the number of rows that t-SNE or UMAP lays out at most. A layout among `layouts` is
+    used again, and a new one is kept there.
     """
     rows = _checked_rows(embedding)
     colours = None
     if labels is not None:
         colours = colouring(_checked_labels(labels, num_rows=len(rows)), title=label_name)
-    found = project(rows, method=method or default_method(len(rows)), seed=seed, sample=sample)
+    lay_out = project if layouts is None else layouts.project
+    found = lay_out(rows, method=method or default_method(len(rows)), seed=seed, sample=sample)
     names = None if ids is None else [str(each) for each in ids]
     return Map(found, colours, names, title)
 
@@ -145,13 +150,14 @@ def write_map(made: Map, path: Path) -> Path:
     return save_chart(figure, path)
 
 
-def map_of_run(embeddings: Embeddings, labels: Any, *, label_name: str) -> Map:
+def map_of_run(embeddings: Embeddings, labels: Any, *, label_name: str, run: RunFolder) -> Map:
     """A map that takes seconds: t-SNE of at most 1,500 rows, the others beside these.
 
     Args:
         embeddings: of the run.
         labels: that came with its input, or None; used for the colours where there is one per row.
         label_name: what they are called.
+        run: where the layout is kept if all rows were laid out.
     """
     num_rows = len(embeddings.values)
     values = None if labels is None else np.asarray(labels)
@@ -165,6 +171,7 @@ def map_of_run(embeddings: Embeddings, labels: Any, *, label_name: str) -> Map:
         title=f"{num_rows:,} {what}",
         method="tsne" if default_method(num_rows) != "pca" else "pca",
         sample=1_500,
+        layouts=KeptLayouts(run.path, run),
     )
 
 

@@ -80,7 +80,7 @@ def test_ids_that_do_not_match(tmp_path):
     )
     assert (
         message(full.assign(id=["a", None, *"bcdefg"]))
-        == "labels (labels.csv), column 'id': 1 id(s) are missing, the first in row 2 (line 3 with"
+        == "labels (labels.csv), column 'id': 1 id is missing, the first in row 2 (line 3 with"
         " the header). Fill them or drop the rows."
     )
     assert (

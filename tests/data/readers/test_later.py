@@ -81,6 +81,7 @@ def test_options_by_source(tmp_path):
         drop=("y", "d"), features=("a", "k"), source="s", delimiter=";", text=("k",)
     )
     alone = TableOptions(source="s", delimiter=";")
+    in_graphs = TableOptions(drop=("y", "d"), features=("a", "k"))
     for source, options in (
         ((EDGES, NODES), pair),
         ([("e.csv", "n.csv"), ("f.csv", "m.csv")], pair),
@@ -88,8 +89,8 @@ def test_options_by_source(tmp_path):
         ("-", alone),
         ((EDGES, None), alone),
         ([EDGES, EDGES], alone),
-        (nx.path_graph(3), fitted.without_labels()),
-        (["a.gml", "b.gml"], fitted.without_labels()),
+        (nx.path_graph(3), in_graphs),
+        (["a.gml", "b.gml"], in_graphs),
         (tmp_path, None),
         ("Cora", None),
         ("a.npz", None),

@@ -160,12 +160,12 @@ def test_invalid_rows_are_refused_with_their_numbers(tmp_path):
     message = str(caught.value)
     assert message.startswith(
         "molecules (m.csv): 5 of 7 rows have no valid SMILES in column 'smiles': row 2 (line 3 with"
-        " the header): 'c1ccc' (not written as SMILES); row 3 (line 4 with the header): None"
+        " the header): 'c1ccc' (cannot be parsed as SMILES); row 3 (line 4 with the header): None"
         " (empty); row 4 (line 5 with the header): 'CN(C)(C)(C)C' (Explicit valence for atom # 1 N"
     )
     assert message.endswith(
-        "; and 2 more. Correct them, or leave such rows out with the option 'invalid' set to"
-        " 'skip'."
+        "; and 2 more. Correct them, or leave such rows out with invalid='skip' (on the"
+        " command line --invalid skip)."
     )
 
 

@@ -152,9 +152,7 @@ def test_networkx_mistakes():
         read_graphs(graph, node_attributes=["x"])
     with pytest.raises(InputError, match=r"graph has no nodes"):
         read_graphs(nx.Graph())
-    with pytest.raises(
-        InputError, match=r"a NetworkX graph brings its own nodes. Leave 'nodes' out"
-    ):
+    with pytest.raises(InputError, match=r"a NetworkX graph brings its own nodes. Leave it out"):
         read_graphs(graph, nodes=pd.DataFrame({"id": [0, 1]}))
 
 

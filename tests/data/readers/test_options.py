@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from graphlatent import read_graphs
+from graphlatent import NodeLaGraph, read_graphs
 from graphlatent.data.readers.options import TableOptions, stack_labels
 from graphlatent.errors import GraphLatentWarning, InputError
 
@@ -147,6 +147,47 @@ def test_columns_of_both_tables_by_their_own_arguments():
 
 @pytest.mark.parametrize("name", ["source", "target", "id"])
 def test_columns_of_tables_that_are_none(name):
-    for data in ((np.array([[0], [1]]), None), read_graphs([(0, 1), (1, 0)])):
-        with pytest.raises(InputError, match=rf"^The options '{name}' name attributes or columns"):
+    for data in ((np.array([[0], [1]]), None), read_graphs([(0, 1), (1, 0)]), "Photo"):
+        with pytest.raises(
+            InputError,
+            match=rf"^The option '{name}' is for tables of edges and nodes; an? .* is no table",
+        ):
             read_graphs(data, **{name: "node"})
+
+
+@pytest.fixture
+def graph_files(tmp_path):
+    """The paths of a graph in each format that has names of its own for nodes, by its format."""
+    graph = nx.path_graph(3)
+    (tmp_path / "folder").mkdir()
+    nx.write_graphml(graph, tmp_path / "g.graphml")
+    nx.write_graphml(graph, tmp_path / "folder" / "g.graphml")
+    nx.write_gml(graph, tmp_path / "g.gml")
+    files = {name: tmp_path / name for name in ("g.graphml", "folder", "g.gml")}
+    return {"networkx": graph, **files}
+
+
+@pytest.mark.parametrize("kind", ["networkx", "g.graphml", "folder", "g.gml"])
+def test_options_of_tables_for_graphs_with_names_of_their_own(graph_files, kind):
+    data = graph_files[kind]
+    with pytest.raises(InputError) as caught:
+        read_graphs(data, source="payer", id="account")
+    where = "a NetworkX graph" if kind == "networkx" else data
+    assert str(caught.value) == (
+        "The options 'source', 'id' are for tables of edges and nodes; "
+        f"{where} is no table. Leave them out."
+    )
+    for option in ({"target": "payee"}, {"delimiter": ";"}, {"no_header": True}):
+        with pytest.raises(InputError, match=rf"^The option '{next(iter(option))}' is for tables"):
+            read_graphs(data, **option)
+    assert read_graphs(data, source="source", encoding="utf-8").num_nodes == 3
+
+
+def test_a_graph_file_for_a_model_of_tables(graph_files):
+    """Names of columns that are remembered from tables do not count for other formats."""
+    edges = pd.DataFrame({"payer": list("abbccd"), "payee": list("bacbdc")})
+    graph = read_graphs(edges, source="payer", target="payee")
+    model = NodeLaGraph(epochs=1, hidden_dim=4, structure="none").fit(graph)
+    assert model.transform(edges).shape[0] == 4
+    for kind in ("networkx", "g.graphml"):
+        assert model.transform(graph_files[kind]).shape[0] == 3

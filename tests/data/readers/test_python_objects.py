@@ -174,7 +174,7 @@ def test_square_arrays_of_zeros_and_ones_and_wrong_ones():
         read(DENSE.astype(str))
     with pytest.raises(InputError, match="NaN"):
         read(np.where(DENSE == 1, np.nan, DENSE))
-    with pytest.raises(InputError, match=r"has none\. Leave them out"):
+    with pytest.raises(InputError, match=r"has none\. Leave it out"):
         read(DENSE, weight="cost")
 
 

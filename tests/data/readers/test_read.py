@@ -260,8 +260,8 @@ def test_options_that_mean_nothing_are_refused(source):
         with pytest.raises(
             InputError,
             match=(
-                rf"The options '{name}' name attributes or columns of NetworkX graphs, GraphML"
-                r" files and tables; an? .* has none. Leave them out."
+                rf"The option '{name}' names attributes or columns of NetworkX graphs, GraphML"
+                r" files and tables; an? .* has none. Leave it out."
             ),
         ):
             read_graphs(source, **arguments)

@@ -267,13 +267,13 @@ def test_edge_columns_that_are_not_used_are_named():
     assert list(first.notes.values()) == [
         "edges: edge columns not used: amount, day. For numbers as weights: weight=NAME"
         " (on the command line --weight NAME). As features of edges: edge_features=[NAME]"
-        " (--edge-features NAME)."
+        " (on the command line --edge-features NAME)."
     ]
     assert not second.notes
     (raw,) = read_tables(edges, options=TableOptions(weight="amount", graph=None))
     assert list(raw.notes.values()) == [
         "edges: edge columns not used: graph, weight, day. As features of edges:"
-        " edge_features=[NAME] (--edge-features NAME)."
+        " edge_features=[NAME] (on the command line --edge-features NAME)."
     ]
 
 
@@ -286,7 +286,7 @@ def test_gaps_in_columns_reach_the_encoder_as_missing(tmp_path):
     graph = assemble([raw], symmetrize=False)
     with pytest.raises(
         InputError,
-        match=r"Column 'number' has 1 missing value\(s\), the first in row 1 \(from 0\), node 2",
+        match=r"Column 'number' has 1 missing value, the first in row 1 \(from 0\), node 2",
     ):
         fit_features(graph, degree_cap=4)
 

@@ -109,13 +109,13 @@ def frame(**columns):
             {"source": [1, None], "target": [2, 3]},
             None,
             {},
-            r"column 'source': 1 id\(s\) are missing, the first in row 1 \(from 0\)",
+            r"column 'source': 1 id is missing, the first in row 1 \(from 0\)",
         ),
         (
             {"source": [1, 2], "target": ["a", None]},
             None,
             {},
-            r"column 'target': 1 id\(s\) are missing, the first in row 1 \(from 0\)",
+            r"column 'target': 1 id is missing, the first in row 1 \(from 0\)",
         ),
         (
             {"source": [1.5], "target": [2]},
@@ -204,9 +204,7 @@ def test_the_line_of_a_text_file_is_named(tmp_path):
         read_tables(write(tmp_path / "e.csv", "source,target\n1,2\n9,2\n"), nodes)
     with pytest.raises(
         InputError,
-        match=(
-            r"edges \(f.csv\), column 'target': 1 id\(s\) are missing, the first in row 2 \(line 3"
-        ),
+        match=(r"edges \(f.csv\), column 'target': 1 id is missing, the first in row 2 \(line 3"),
     ):
         read_tables(write(tmp_path / "f.csv", "source,target\n1,2\n9,\n"))
 

@@ -80,7 +80,7 @@ def test_comments_and_no_header(tmp_path):
     path.write_text("# Nodes: 4 Edges: 3\n# From\tTo\n\n10\t2\n2\t33\n\n33\t7\n")
     found = read(path, no_header=True)
     assert edges_of(found) == [(10, 2), (2, 33), (33, 7)]
-    assert "2 line(s) of comments at the start are skipped" in "".join(found.notes.values())
+    assert "skipped 2 lines of comments at the start" in "".join(found.notes.values())
     # Without the option, the first edge would be lost.
     with pytest.raises(InputError, match=r"'10', '2'\. .* no header, say so \(no_header=True"):
         read(path)
@@ -124,7 +124,7 @@ def test_a_header_that_was_denied(tmp_path):
 
 def test_blank_lines_before_the_header(tmp_path):
     (tmp_path / "e.csv").write_text("\n\r\nsource,target\n1,2\n3,\n")
-    with pytest.raises(InputError, match=r"1 id\(s\) are missing, the first in row 2 \(line 5"):
+    with pytest.raises(InputError, match=r"1 id is missing, the first in row 2 \(line 5"):
         read(tmp_path / "e.csv")
     (tmp_path / "e.csv").write_text("\n\n")
     with pytest.raises(InputError, match="has no header"):

@@ -114,15 +114,20 @@ def test_rows_keep_their_number_in_messages():
 @pytest.mark.parametrize(
     ("when", "until", "message"),
     [
-        (DAYS, "3", r"column 'when' holds times such as '2024-06-29', but 'until' is the number 3"),
+        (
+            DAYS,
+            "3",
+            r"column 'when' holds times such as '2024-06-29', but the option 'until' is the number"
+            r" 3",
+        ),
         (
             [1, 2, 3, 4],
             "2024-06-30",
-            r"holds numbers such as 1, but 'until' is the date 2024-06-30. Give a number in the"
-            r" unit of the column, in seconds since 1970 \(UTC\) 1719791999",
+            r"holds numbers such as 1, but the option 'until' is the date 2024-06-30. Give a number"
+            r" in the unit of the column, in seconds since 1970 \(UTC\) 1719791999",
         ),
         (["30/06/2024", *DAYS[1:]], "2024-07", r"'30/06/2024' in row 0 .* is no date"),
-        ([*DAYS[:2], None, DAYS[0]], "2024-07", r"1 time\(s\) are missing, the first in row 2"),
+        ([*DAYS[:2], None, DAYS[0]], "2024-07", r"1 time is missing, the first in row 2"),
         ([True, False, True, True], "2024-07", "True in row 0"),
         (pd.to_timedelta([1, 2, 3, 4]), "2024-07", "is no date that can be read"),
         (DAYS, "2024-06-28", r"no edge is from 2024-06-28 or before; the first is from 2024-06-29"),
@@ -144,5 +149,5 @@ def test_wrong_options():
     with pytest.raises(InputError, match="there is no column 'day'"):
         read_graphs(frame(DAYS), time="day", until="2024")
     edges = np.array([[0, 1], [1, 0]])
-    with pytest.raises(InputError, match=r"options 'time' name .* has none"):
+    with pytest.raises(InputError, match=r"option 'time' names .* has none"):
         read_graphs((edges, None), time="when", until="2024")

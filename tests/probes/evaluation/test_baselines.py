@@ -101,7 +101,7 @@ def test_columns_of_the_graph_that_are_called_otherwise(tables):
         *(*options, "--source", "a", "--target", "b", "--splits", 2),
     )
     assert "propagated features" in told["results"]
-    assert told["notes"][0] == "raw features: 2 column(s): size, load"
+    assert told["notes"][0] == "raw features: 2 columns: size, load"
     assert told["notes"][1].startswith("no untrained encoder")
 
 

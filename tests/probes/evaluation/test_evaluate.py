@@ -101,7 +101,7 @@ def test_small_classes_are_noted():
     few = ProbeLabels(np.where(np.arange(60) < 3, "rare", KINDS), np.arange(60), ("kind",))
     plan = evaluation_plan("svm", folds=5)
     assert split_notes(few, plan, plan.splits(few)) == [
-        "1 class(es) have fewer members than the 5 folds, so some folds do not test them: rare (3)"
+        "1 class has fewer members than the 5 folds, so some folds do not test them: rare (3)"
     ]
     plan = evaluation_plan()
     lacking = sum(

@@ -143,7 +143,7 @@ def raw_task(tmp_path, embeddings="run"):
 def test_raw_features_are_those_of_the_run(tmp_path, choice):
     train_run(tmp_path, "--nodes", tmp_path / "nodes.csv", *choice)
     task = raw_task(tmp_path)
-    assert task.notes == ("raw features: 2 column(s): size, load",)
+    assert task.notes == ("raw features: 2 columns: size, load",)
     assert set(task.representations) == {"embeddings", "raw features"}
 
 

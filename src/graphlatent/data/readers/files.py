@@ -56,35 +56,26 @@ def read_path(
     if nodes is not None:
         raise InputError(
             f"A node table goes with an edge table ({', '.join(TABLE_SUFFIXES)}) only, but {path}"
-            " is none. Leave 'nodes' out."
+            " is none. Leave the option 'nodes' out."
         )
     if options is not None and options.bipartite:
         raise InputError(
-            "'bipartite' tells the ids in the two columns of an edge table apart, but"
+            "The option 'bipartite' tells the ids in the two columns of an edge table apart, but"
             f" {path} is none. Leave it out."
         )
     if is_folder(path):
         return _read_folder(path, options)
+    if options is not None and path.suffix.lower() in (".graphml", ".gml"):
+        options.refuse_of_tables(str(path))
     if path.suffix.lower() == ".graphml":
         return read_graphml(path, options=options)
     if path.suffix.lower() == ".gml":
         return [read_gml(path, options=options)]
     if path.suffix.lower() == ".npz":
-        _refuse_columns(path, options)
+        if options is not None:
+            options.refuse_names(str(path))
         return [read_npz(path)]
     raise InputError(f"{path} is of no kind that can be read. Accepted are {ACCEPTED}.")
-
-
-def _refuse_columns(
-    path: Path, options: TableOptions | None, *, allowed: str | None = None
-) -> None:
-    names = [] if options is None else [each for each in options.named_columns if each != allowed]
-    if names:
-        named = ", ".join(map(repr, names))
-        raise InputError(
-            f"The options {named} name attributes or columns of NetworkX graphs, GraphML files and"
-            f" tables; {path} has none. Leave them out."
-        )
 
 
 def _unused_tu_files(place: Path, name: str, used: Sequence[str]) -> dict[str, str]:
@@ -102,7 +93,8 @@ def _unused_tu_files(place: Path, name: str, used: Sequence[str]) -> dict[str, s
 def _read_folder(folder: Path, options: TableOptions | None) -> list[RawGraph]:
     found = find_tu(folder)
     if found is not None:
-        _refuse_columns(folder, options, allowed="edge_features")
+        if options is not None:
+            options.refuse_names(str(folder), allowed="edge_features")
         used = (options and options.edge_features) or ()
         first, *others = read_tu(folder, edge_features=used)
         return [replace(first, notes=_unused_tu_files(*found, used)), *others]
@@ -111,6 +103,8 @@ def _read_folder(folder: Path, options: TableOptions | None) -> list[RawGraph]:
         raise InputError(
             f"The folder {folder} holds nothing that can be read. Accepted are {ACCEPTED}."
         )
+    if options is not None:
+        options.refuse_of_tables(str(folder))
     graphs = []
     for file in files:
         several = read_graphml(file, options=options)

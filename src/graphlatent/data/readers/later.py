@@ -12,7 +12,9 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.arrow import is_table, table_suffix
 from graphlatent.data.readers.networkx import is_networkx
 from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.readers.python_objects import has_ids
 from graphlatent.data.readers.read import read_graphs
+from graphlatent.data.readers.text_content import STANDARD_INPUT
 from graphlatent.errors import ConfigError
 
 
@@ -54,12 +56,23 @@ def later_options(
     is_pair = isinstance(first, tuple) and len(first) == 2 and first[1] is not None
     first = first[0] if isinstance(first, tuple) and first else first
     if is_networkx(first) or _suffix(first) in (".gml", ".graphml"):
-        return fitted.without_labels()
+        return fitted.without_labels().without_tables()
     if not is_table(first) and (_suffix(first) is None or table_suffix(Path(first)) is None):
         return None
     if not is_pair:
         return fitted.without_nodes()
     return with_codes(fitted.without_labels(), columns)
+
+
+def remembered_options(options: TableOptions, source: Any) -> TableOptions:
+    """The options of other graphs for `source`: those about tables only where it is in tables."""
+    first = source[0] if isinstance(source, tuple) and source else source
+    suffix = _suffix(first)
+    if suffix is not None:
+        in_tables = str(first) == STANDARD_INPUT or table_suffix(Path(first)) is not None
+    else:
+        in_tables = is_table(first) or has_ids(first)
+    return options if in_tables else options.without_tables()
 
 
 def with_codes(options: TableOptions, columns: Sequence[ColumnSpec]) -> TableOptions:

@@ -140,7 +140,7 @@ def _checked_invalid(
         raise InputError(f"{table.name}: {what}: {text}. Name the right column.")
     if options.invalid != "skip":
         raise InputError(
-            f"{table.name}: {what}: {text}. Correct them, or leave such rows out with the option"
-            " 'invalid' set to 'skip'."
+            f"{table.name}: {what}: {text}. Correct them, or leave such rows out with"
+            " invalid='skip' (on the command line --invalid skip)."
         )
     return f"{table.name}: {what} and are skipped: {text}."

@@ -28,6 +28,8 @@ _NUMBERED = {"source": "0", "target": "1", "id": "0"}
 _LIKE_LABELS = ("label", "labels", "class", "target", "y")
 # Options that name columns or attributes that only some sources have.
 _NAMING = ("weight", "label", "features", "time", "smiles")
+# Options that mean something for tables of edges and nodes only.
+_OF_TABLES = ("source", "target", "id", "graph", "delimiter")
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,8 @@ class TableOptions:
         if self.merge == "count" and self.weight is not None:
             raise InputError(
                 "merge='count' weighs edges by how often they are there, so that the weights in"
-                f" {self.weight!r} are not used. Leave out one of 'merge' and 'weight'."
+                f" {self.weight!r} are not used. Leave out one of the options 'merge' and"
+                " 'weight'."
             )
         if not isinstance(self.bipartite, bool):
             raise InputError(f"The option 'bipartite' must be a bool. Got {shown(self.bipartite)}.")
@@ -184,12 +187,44 @@ class TableOptions:
             return ()
         return (self.label,) if isinstance(self.label, str) else self.label
 
-    @property
-    def named_columns(self) -> list[str]:
-        """The options that ask for particular columns, for sources that have none to refuse."""
-        named = [name for name in _NAMING if getattr(self, name) is not None]
+    def refuse_names(self, kind: str, *, allowed: str | None = None) -> None:
+        """Raise where an option names columns or attributes, for graphs that have neither.
+
+        Args:
+            kind: what has none, for the message: 'a PyG Data', or a path.
+            allowed: an option that it knows nevertheless.
+        """
         lists = ("drop", "text", "hash", "impute", "edge_features")
-        return named + [name for name in lists if getattr(self, name)]
+        names = [name for name in _NAMING if getattr(self, name) is not None]
+        names += [name for name in lists if getattr(self, name)]
+        names = [name for name in names if name != allowed]
+        if names:
+            options, verb, them = _as_subject(names, "names", "name")
+            raise InputError(
+                f"{options} {verb} attributes or columns of NetworkX graphs, GraphML files and"
+                f" tables; {kind} has none. Leave {them} out."
+            )
+        self.refuse_of_tables(kind)
+
+    def refuse_of_tables(self, kind: str) -> None:
+        """Raise where an option is about tables of edges and nodes, for graphs of another kind."""
+        usual = TableOptions(no_header=self.no_header is True)
+        given = {name: getattr(self, name) for name in _OF_TABLES}
+        names = [name for name, value in given.items() if value not in (None, getattr(usual, name))]
+        names += ["no_header"] if self.no_header else []
+        if names:
+            options, verb, them = _as_subject(names, "is", "are")
+            raise InputError(
+                f"{options} {verb} for tables of edges and nodes; {kind} is no table. Leave {them}"
+                " out."
+            )
+
+    def without_tables(self) -> TableOptions:
+        """The same options for a graph that is not in tables."""
+        usual = TableOptions()
+        return replace(
+            self, **{name: getattr(usual, name) for name in (*_OF_TABLES, "no_header", "bipartite")}
+        )
 
     def feature_names(self, columns: Iterable[str]) -> list[str]:
         """The features among the columns that are there, or `features` where that was given."""
@@ -287,7 +322,7 @@ def unused_edge_columns(
     weight = "" if weighted else f" For numbers as weights: {way_out}."
     text = (
         f"{where}: edge {kind} not used: {listed(names)}.{weight} As features of edges:"
-        " edge_features=[NAME] (--edge-features NAME)."
+        " edge_features=[NAME] (on the command line --edge-features NAME)."
     )
     return {f"edge {kind} {', '.join(names)}": text}
 
@@ -298,6 +333,13 @@ def stack_labels(columns: Sequence[Array]) -> Array | None:
         return columns[0] if columns else None
     numeric = all(column.dtype.kind in "biuf" for column in columns)
     return np.stack(columns if numeric else [c.astype(object) for c in columns], axis=1)
+
+
+def _as_subject(names: Sequence[str], one: str, several: str) -> tuple[str, str, str]:
+    """Options as the subject of a sentence, its verb, and the pronoun for them."""
+    if len(names) == 1:
+        return f"The option {names[0]!r}", one, "it"
+    return f"The options {', '.join(map(repr, names))}", several, "them"
 
 
 def _checked_delimiter(value: Any) -> str | None:

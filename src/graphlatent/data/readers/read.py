@@ -54,8 +54,6 @@ class _Request:
 
     nodes: Any
     options: TableOptions
-    columns: tuple[str, ...] = ()
-    """Arguments that name columns of tables."""
 
     def refuse(self, kind: str, *, allowed: str | None = None) -> None:
         """Raise where something was given that means nothing for graphs of this kind.
@@ -65,30 +63,25 @@ class _Request:
         self.refuse_sides(kind)
         if self.nodes is not None:
             raise InputError(
-                f"'nodes' is the node table that goes with an edge table; {kind} brings its own"
-                " nodes. Leave 'nodes' out."
+                f"The option 'nodes' is the node table that goes with an edge table; {kind} brings"
+                " its own nodes. Leave it out."
             )
-        named = (*self.columns, *self.options.named_columns)
-        names = [name for name in named if name != allowed]
-        if names:
-            raise InputError(
-                f"The options {', '.join(map(repr, names))} name attributes or columns of NetworkX"
-                f" graphs, GraphML files and tables; {kind} has none. Leave them out."
-            )
+        self.options.refuse_names(kind, allowed=allowed)
 
     def refuse_all(self, kind: str) -> None:
         """Raise where anything was given that would change a graph that is ready."""
         self.refuse(kind)
         if self.options.merge is not None:
             raise InputError(
-                f"'merge' says how repeated edges are read; {kind} has none. Leave it out."
+                f"The option 'merge' says how repeated edges are read; {kind} has none. Leave it"
+                " out."
             )
 
     def refuse_sides(self, kind: str) -> None:
         """Raise where 'bipartite' was asked for and edges are not in a table."""
         if self.options.bipartite:
             raise InputError(
-                "'bipartite' tells the ids in the two columns of an edge table apart; in"
+                "The option 'bipartite' tells the ids in the two columns of an edge table apart; in"
                 f" {kind}, nodes are different already. Leave it out."
             )
 
@@ -137,7 +130,8 @@ def read_graphs(
         nodes: the node table that goes with an edge table.
         source: column of the edge table with the id that an edge starts from; None for 'source'.
         target: column of the edge table with the id that an edge goes to; None for 'target'.
-        id: column of the node table with the ids; None for 'id'.
+        id: column of the node table with the ids; None for 'id'. Refused, as the two before, for
+            anything but tables and lists of edges.
         symmetrize: read every edge in both directions. Data sets by name always are.
         label: column of the node table, or NetworkX or GraphML node attribute, that holds labels,
             or several. Labels are never features; they are kept as `y`, for probes.
@@ -179,13 +173,14 @@ def read_graphs(
             than it may; the message says why and what to do.
         ConfigError: where `max_memory` is no amount of memory.
     """
-    columns = {"source": source, "target": target, "id": id}
     request = _Request(
         nodes,
         _merged(
             options,
             node_attributes,
-            **columns,
+            source=source,
+            target=target,
+            id=id,
             label=label,
             weight=weight,
             edge_features=edge_features,
@@ -204,7 +199,6 @@ def read_graphs(
             encoding=encoding,
             no_header=no_header,
         ),
-        tuple(name for name, column in columns.items() if column is not None),
     )
     if isinstance(data, GraphData):
         request.refuse_all("a graph that is read already")
@@ -268,8 +262,8 @@ def _is_several(source: Any) -> bool:
 def _without_nodes(request: _Request) -> _Request:
     if request.nodes is not None:
         raise InputError(
-            "'nodes' goes with one edge table, but a list of graphs came. Put pairs (edges, nodes)"
-            " into the list."
+            "The option 'nodes' goes with one edge table, but a list of graphs came. Put pairs"
+            " (edges, nodes) into the list."
         )
     return request
 
@@ -293,6 +287,7 @@ def _read_one(source: Any, request: _Request, *, name: str, inside: bool = False
         if request.nodes is not None:
             request.refuse("a NetworkX graph")
         request.refuse_sides("a NetworkX graph")
+        request.options.refuse_of_tables("a NetworkX graph")
         return [read_networkx(source, options=request.options, name=name)]
     if isinstance(source, tuple):
         return _read_tuple(source, request, name=name)
@@ -320,7 +315,7 @@ def _read_molecules(source: Any, request: _Request) -> list[RawGraph]:
             " DataFrame or a pyarrow Table), and this input is none. Leave it out."
         )
     if request.nodes is not None:
-        raise InputError("A table of molecules has no node table. Leave 'nodes' out.")
+        raise InputError("A table of molecules has no node table. Leave the option 'nodes' out.")
     return read_molecules(source, options=request.options)
 
 
@@ -343,8 +338,8 @@ def _read_tuple(source: tuple[Any, ...], request: _Request, *, name: str) -> lis
     if len(source) == 2 and (all(tables) or (tables[0] and source[1] is None)):
         if request.nodes is not None:
             raise InputError(
-                "The node table came twice: in the tuple (edges, nodes) and as 'nodes'. Give it"
-                " once."
+                "The node table came twice: in the tuple (edges, nodes) and as the option"
+                " 'nodes'. Give it once."
             )
         return read_tables(source[0], source[1], options=request.options)
     if len(source) == 2 and tables[1] and has_ids(source[0]):

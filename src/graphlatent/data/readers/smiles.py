@@ -123,7 +123,7 @@ def _molecule(chem: Any, text: str | None) -> Any:
         return molecule if molecule.GetNumAtoms() else "no atoms"
     parsed = chem.MolFromSmiles(text, sanitize=False)
     if parsed is None:
-        return "not written as SMILES"
+        return "cannot be parsed as SMILES"
     problems = chem.DetectChemistryProblems(parsed)
     return problems[0].Message() if problems else "RDKit cannot use it"
 

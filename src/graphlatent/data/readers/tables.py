@@ -45,6 +45,7 @@ from graphlatent.data.readers.options import (
 )
 from graphlatent.data.readers.text_content import STANDARD_INPUT
 from graphlatent.data.readers.times import edges_until
+from graphlatent.display import counted
 from graphlatent.errors import InputError, warn
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -110,7 +111,7 @@ def read_tables(
         if options.labels or options.features or options.text or options.hash:
             raise InputError(
                 "The options 'label', 'features', 'text' and 'hash' name columns of a node table,"
-                " and none was given. Give 'nodes' as well."
+                " and none was given. Give the option 'nodes' as well."
             )
         numbered = _number_edges(edge_table, options)
         notes = {**edge_table.notes, **notes}
@@ -215,9 +216,10 @@ def _edge_feature(edges: LoadedTable, name: str, options: TableOptions) -> Array
     missing = np.asarray(pd.isna(values))
     if missing.any() and options.impute is None:
         raise InputError(
-            f"{edges.name}: column '{name}' (option 'edge_features') has {int(missing.sum())}"
-            f" missing value(s), the first in {edges.place(int(missing.argmax()))}. Fill them, drop"
-            " those rows, or leave the column out."
+            f"{edges.name}: column '{name}' (option 'edge_features') has"
+            f" {counted(int(missing.sum()), 'missing value')}, the first in"
+            f" {edges.place(int(missing.argmax()))}. Fill them, drop those rows, or leave the"
+            " column out."
         )
     return values
 
@@ -239,7 +241,7 @@ def _number_edges(edges: LoadedTable, options: TableOptions) -> _Numbered:
     if edges.num_rows == 0:
         raise InputError(
             f"{edges.name}: there are no rows, and no node table names the nodes. Give at least one"
-            " edge, or 'nodes'."
+            " edge, or a node table by the option 'nodes'."
         )
     graphs, edge_graph = None, np.zeros(edges.num_rows, dtype=np.int64)
     if options.graph is not None and options.graph in edges.columns:
@@ -294,7 +296,7 @@ def _number_nodes_and_edges(
             raise InputError(
                 f"{edges.name}: {edges.place(first)} has {shown(values[first])} in column '{name}',"
                 f" but {nodes.name} has no node of that id{graph}{hint}. Add the node, or drop"
-                f" the edge ({int(unknown.sum())} such row(s))."
+                f" the edge ({counted(int(unknown.sum()), 'such row')})."
             )
         end.append(found)
     return _Numbered(
@@ -341,8 +343,8 @@ def _check_once(
         first = int(again.min())
         raise InputError(
             f"{nodes.name}: every node must have one row. Id {shown(node_id[first])} has another in"
-            f" {nodes.place(first)} ({len(again)} such row(s)). Drop them; where they belong to"
-            " several graphs, name the graph in a column 'graph'."
+            f" {nodes.place(first)} ({counted(len(again), 'such row')}). Drop them; where they"
+            " belong to several graphs, name the graph in a column 'graph'."
         )
 
 

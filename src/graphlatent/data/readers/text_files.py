@@ -19,6 +19,7 @@ from graphlatent.data.memory_limit import require_memory
 from graphlatent.data.mixed_columns import are_numerals
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.text_content import TextContent, text_content, where_of
+from graphlatent.display import counted
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import refusing_damage
 
@@ -91,7 +92,7 @@ def read_text(
     delimiter, notes = _find_delimiter(text, name, content.suffix, options.delimiter)
     if num_comments:
         notes[f"{name} comments"] = (
-            f"{name}: {num_comments:,} line(s) of comments at the start are skipped."
+            f"{name}: skipped {counted(num_comments, 'line')} of comments at the start."
         )
     if delimiter == " ":
         text = _single_spaces(text)

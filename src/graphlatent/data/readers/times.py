@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from graphlatent.data.readers.messages import shortened
+from graphlatent.display import are
 from graphlatent.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def edges_until(
     if len(kept) and not kept.any():
         raise InputError(
             f"{where}: no edge is from {until} or before; the first is from {series.min()}. Give a"
-            " later 'until'."
+            " later time by the option 'until'."
         )
     text = f"{name}: edges until {until}, inclusive: {int(kept.sum()):,} of {len(kept):,} are used."
     return EdgesUntil(kept, {f"until {until}": text})
@@ -99,7 +100,7 @@ def _not_after(
     missing = np.asarray(values.isna())
     if missing.any():
         raise InputError(
-            f"{where}: {int(missing.sum())} time(s) are missing, the first in"
+            f"{where}: {are(int(missing.sum()), 'time')} missing, the first in"
             f" {place(int(missing.argmax()))}. Fill them or drop the rows."
         )
     numbers = _numbers(values)
@@ -108,8 +109,8 @@ def _not_after(
     end = _end(until)
     if end is None:
         raise InputError(
-            f"{where} holds times such as {shortened(str(values.iloc[0]))}, but 'until' is the"
-            f" number {until}. Write a date as 2024-06-30."
+            f"{where} holds times such as {shortened(str(values.iloc[0]))}, but the option 'until'"
+            f" is the number {until}. Write a date as 2024-06-30."
         )
     times = _times(values, where, place)
     limit, inclusive = end
@@ -167,8 +168,8 @@ def _number_for(until: str, values: pd.Series[Any], where: str) -> int | float:
     end = _end(until)
     seconds = "" if end is None else f", in seconds since 1970 (UTC) {int(end[0].timestamp()) - 1}"
     raise InputError(
-        f"{where} holds numbers such as {values.iloc[0]}, but 'until' is the date {until}. Give a"
-        f" number in the unit of the column{seconds}."
+        f"{where} holds numbers such as {values.iloc[0]}, but the option 'until' is the date"
+        f" {until}. Give a number in the unit of the column{seconds}."
     )
 
 

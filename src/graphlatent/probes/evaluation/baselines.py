@@ -19,6 +19,7 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.ids import IdColumn
 from graphlatent.data.memory_limit import require_memory
 from graphlatent.data.readers.labels import RowKeys, match_rows
+from graphlatent.data.readers.later import remembered_options
 from graphlatent.data.readers.options import TableOptions, options_of_run
 from graphlatent.data.readers.read import read_graphs
 from graphlatent.embedding import Embeddings, graph_embeddings, node_embeddings
@@ -144,7 +145,7 @@ class GraphChoice:
         return read_graphs(
             self.source,
             nodes=self.nodes,
-            options=replace(options, **chosen),
+            options=replace(remembered_options(options, self.source), **chosen),
             symmetrize=symmetrize,
             max_memory=self.max_memory,
         )

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphlatent.data.splits import Split
+from graphlatent.display import counted
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe
 from graphlatent.probes.evaluation.comparison import (
@@ -125,8 +126,9 @@ def split_notes(
     if small:
         listed = ", ".join(f"{name} ({n})" for name, n in list(small.items())[:_LISTED])
         notes.append(
-            f"{len(small)} class(es) have fewer members than the {plan.num_folds} folds, so some"
-            f" folds do not test them: {listed}{', ...' if len(small) > _LISTED else ''}"
+            f"{counted(len(small), 'class has', 'classes have')} fewer members than the"
+            f" {plan.num_folds} folds, so some folds do not test them:"
+            f" {listed}{', ...' if len(small) > _LISTED else ''}"
         )
     every = [split for of_seed in splits for split in of_seed]
     num_classes = len(labels.counts)

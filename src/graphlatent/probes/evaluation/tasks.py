@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphlatent.data.readers.labels import KeyedColumns, RowKeys
+from graphlatent.display import counted
 from graphlatent.errors import InputError
 from graphlatent.probes.evaluation.baselines import (
     COMPUTED,
@@ -140,4 +141,4 @@ def _notes_of_columns(graph: EmbeddedGraph, keys: RowKeys, labels: ProbeLabels) 
 def _listed(names: Collection[str]) -> str:
     """A note on the columns that raw features come from, which might hold the label."""
     shown = ", ".join([*names][:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-    return f"raw features: {len(names)} column(s): {shown}"
+    return f"raw features: {counted(len(names), 'column')}: {shown}"
