@@ -204,14 +204,13 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
             RunFolderError: where the folder holds no fine-tuned classifier of this class, or was
                 changed.
         """
-        estimator, weights, about = read_fine_tuned(folder, wanted=cls.__name__, device=device)
+        estimator, head, about = read_fine_tuned(folder, wanted=cls.__name__, device=device)
         unfitted = type(estimator)(**estimator.get_params())
         made = cls(pretraining=unfitted, **about.settings)
+        made._checked()
         made.classes_, made.multilabel_ = about.classes, about.multilabel
         made.history_, made.estimator_ = list(about.history), estimator
         made.n_features_in_ = estimator.n_features_in_
-        head = ClassifierHead(estimator.embedding_dim_, len(about.classes))
-        head.load_state_dict(weights)
         made.head_ = head.requires_grad_(False)
         return made
 
