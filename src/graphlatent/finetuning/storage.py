@@ -103,24 +103,11 @@ class FineTuned:
 
 
 def write_fine_tuned(
-    folder: str | Path,
-    estimator: Estimator,
-    head: Mapping[str, Tensor],
-    about: FineTuned,
-    *,
-    overwrite: bool,
-) -> Path:
-    """Write a run folder of the fine-tuned encoder, with the classifier in it; returns its path.
-
-    Between the two the folder holds a complete run without a classifier.
-    """
-    path = estimator.save(folder, overwrite=overwrite)
-    run = RunFolder(path, reading=estimator.reading_.to_dict())
-    with run.writing():
-        save_tensors(path / CLASSIFIER, head, about.to_text())
-        # Once more, with the checksum of the classifier.
-        run.finish(estimator.model_.state_dict(), estimator.history_)
-    return path
+    run: RunFolder, estimator: Estimator, head: Mapping[str, Tensor], about: FineTuned
+) -> None:
+    """Write a run of the fine-tuned encoder, complete only with the classifier in it."""
+    with estimator._saving(run):
+        save_tensors(run.path / CLASSIFIER, head, about.to_text())
 
 
 def read_fine_tuned(
