@@ -32,7 +32,7 @@ def test_defaults_are_those_of_the_kind():
         ("linear", {}, "20 random splits: 10% training, 10% validation, 80% test"),
         ("knn", {"folds": 4, "seeds": 2}, "4 shuffled folds, with 2 seeds"),
         ("svm", {}, "10 shuffled folds"),
-        ("spectral", {"seeds": 2}, "2 seed(s) of spectral clustering on all rows with a label"),
+        ("spectral", {"seeds": 2}, "2 seeds of spectral clustering on all rows with a label"),
     ],
 )
 def test_descriptions(kind, options, description):

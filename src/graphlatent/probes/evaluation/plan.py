@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from graphlatent.data.splits import Split, fold_splits, random_splits
+from graphlatent.display import counted
 from graphlatent.errors import ConfigError, bad_argument
 from graphlatent.probes.evaluation.labels import ProbeLabels
 
@@ -68,7 +69,8 @@ class EvaluationPlan:
     def description(self) -> str:
         """Which rows are measured on."""
         if self.is_search:
-            return f"{self.num_seeds} seed(s) of {SEARCHES[self.kind]} on all rows with a label"
+            seeds = counted(self.num_seeds, "seed")
+            return f"{seeds} of {SEARCHES[self.kind]} on all rows with a label"
         seeds = "" if self.num_seeds == 1 else f", with {self.num_seeds} seeds"
         if self.num_folds is not None:
             return f"{self.num_folds} shuffled folds{seeds}"
