@@ -99,7 +99,7 @@ def train(
         if run.complete and resume:
             output.note(f"the run in {out} is trained; what it lacks is written")
         began = time.monotonic()
-        _fit(estimator, graph, run, save_every=save_every)
+        _fit(estimator, graph, run, settings=fitted, save_every=save_every)
         seconds = time.monotonic() - began
         with output.timed("embeddings computed and written"):
             embeddings = estimator.embed(graph)
@@ -158,12 +158,14 @@ def _agreeing(run: RunFolder, before: RunConfig, model: ModelOptions) -> tuple[s
     return str(before.level), before.method
 
 
-def _fit(estimator: Estimator, graph: GraphData, run: RunFolder, *, save_every: float) -> None:
+def _fit(
+    estimator: Estimator, graph: GraphData, run: RunFolder, *, settings: Settings, save_every: float
+) -> None:
     from graphlatent.training.progress import training_bar
 
     with (
         _interruptible() as stop,
-        training_bar(estimator, hooks=_hooks(run, save_every, stop)) as hooks,
+        training_bar(settings, hooks=_hooks(run, save_every, stop)) as hooks,
     ):
         try:
             estimator.fit(graph, run=run, hooks=hooks)

@@ -154,5 +154,5 @@ def test_dates_at_the_end_of_the_calendar():
     for until in ("9999", "9999-12", "9999-12-31", "9999-12-31 23", "9999-12-31 23:59:59"):
         assert read(frame(days), until) == 4
     assert read(frame(days), "9998") == 3
-    with pytest.raises(InputError, match="'0000', no date and no number"):
-        read(frame(days), "0000")
+    with pytest.raises(InputError, match="'0000-01', no date and no number"):
+        read_graphs(frame(days), time="when", until="0000-01")
