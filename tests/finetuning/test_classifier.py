@@ -375,6 +375,16 @@ class TestFolders:
         )
         with pytest.raises(RunFolderError, match="holds embeddings and no classifier"):
             load_classifier(folder)
+        # A whole file, of another classifier on the same run
+        other = graph_classifier(epochs=0).fit(data, 1 - y).save(tmp_path / "other")
+        whole = (tuned / "classifier.safetensors").read_bytes()
+        (tuned / "classifier.safetensors").write_bytes(
+            (other / "classifier.safetensors").read_bytes()
+        )
+        with pytest.raises(RunFolderError, match="is not as it was saved: its checksum differs"):
+            load_classifier(tuned)
+        (tuned / "classifier.safetensors").write_bytes(whole)
+        assert load_classifier(tuned).classes_.tolist() == [0, 1]
         damaged = bytearray((tuned / "classifier.safetensors").read_bytes())
         damaged[-1] ^= 1
         (tuned / "classifier.safetensors").write_bytes(bytes(damaged))

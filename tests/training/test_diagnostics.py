@@ -122,6 +122,17 @@ def test_the_gradient_norm_is_that_of_the_step(level):
     assert norm == [pytest.approx(sum(squares) ** 0.5, rel=1e-5)]
 
 
+def test_a_gradient_norm_whose_square_overflows_stops_no_training():
+    """Squares of float32 overflow from 1.8e19 on, where the gradient and the loss are finite."""
+    edges, x = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.randn(4, 3) * 1e18
+    losses = [
+        NodeLaGraph(preset="paper", epochs=3, diagnostics=on).fit((edges, x)).history_
+        for on in (True, False)
+    ]
+    assert losses[0].loss == losses[1].loss
+    assert 1.9e19 < max(losses[0].gradient_norm) < float("inf")
+
+
 def test_the_schedule_gets_sparser_and_ends_with_the_last_epoch():
     assert measured_epochs(20, 20) == [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 19, 20]
     assert len(measured_epochs(100, 100)) == 20 and len(measured_epochs(1000, 1000)) == 30

@@ -138,9 +138,14 @@ class _CapturedStep:
 
 
 def _gradient_norm(model: nn.Module) -> Tensor:
-    """The L2 norm of the gradient of all weights together, a scalar."""
+    """The L2 norm of the gradient of all weights together, a float64 scalar.
+
+    In float64, since squares of float32 overflow where the gradient itself is finite.
+    """
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    return torch.nn.utils.get_total_norm(gradients)
+    norms = [torch.linalg.vector_norm(g, dtype=torch.float64) for g in gradients]
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(norms))
+    return norm
 
 
 def make_optimizer(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:
