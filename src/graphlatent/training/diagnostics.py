@@ -83,6 +83,8 @@ class Monitor:
         self, method: Method[Any], source: BatchSource, *, start: Tensor | None = None
     ) -> None:
         self.method, self.start = method, start
+        # Whether the rows of the last measurement were.
+        self.finite = True
         self.batch = _sample(source)
         num_rows = self.batch.num_nodes if method.level == "node" else self.batch.num_graphs
         order = torch.randperm(num_rows, generator=_generator("cpu"))[:NUM_ROWS]
@@ -97,7 +99,8 @@ class Monitor:
         if self.start is None:
             self.start = rows
         # Torch's decompositions refuse numbers that are not finite; the loop reports those.
-        if not bool(torch.isfinite(rows).all()):
+        self.finite = bool(torch.isfinite(rows).all())
+        if not self.finite:
             return dict.fromkeys(measure_names(self.method), 0.0)
         values = {
             "effective_rank": effective_rank(rows[:_RANK_ROWS]),

@@ -65,6 +65,9 @@ class Watch:
         if selects(self.settings) and selected_epoch(history, self.settings) == epoch:
             state = self.model.state_dict()
             self.kept = {name: value.detach().clone() for name, value in state.items()}
+        if not self._monitor.finite:
+            # An error follows, and advice about a collapse would hide it.
+            return
         collapse = find_collapse(history, self.settings)
         if collapse is None or collapse.epoch != epoch or self.settings.on_collapse == "ignore":
             return
