@@ -54,3 +54,6 @@ def test_mistakes(tmp_path):
     assert ".png, .pdf or .svg" in fails("bound", "--plot", tmp_path / "a.txt")
     swap = fails("bound", *FAST, "--set", "mask_value=swap")
     assert "masks that do not depend on the features" in swap
+    few = ["--level", "graph", "--set", "mask_rounding=floor", "--set", "mask_ratio=0.01"]
+    message = fails("bound", *FAST, *few, "--epochs", 1)
+    assert "none is masked. Use --set mask_rounding=round, or a larger" in message

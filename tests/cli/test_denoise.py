@@ -35,6 +35,23 @@ def test_gaps_are_filled_and_the_rest_is_kept(trained, tables):
     assert table["age"].notna().all() and given.isna().sum() == 2
 
 
+def test_a_missing_category_is_one_value_of_several_features(tables):
+    nodes = pd.read_csv(tables / "nodes.csv")
+    nodes.loc[[1, 2, 6], "city"] = np.nan
+    nodes.loc[2, "age"] = np.nan
+    nodes.to_csv(tables / "gaps.csv", index=False)
+    words = ["train", tables / "edges.csv", "--nodes", tables / "gaps.csv", "--label", "kind"]
+    assert run(*words, "--impute", "indicator", "--out", tables / "run", *FAST)[0] == 0
+    found = told("denoise", tables / "run", "--sigma", 0, "--out", tables / "latent.csv")
+    assert found["filled"] == 4
+    table = pd.read_csv(tables / "latent.csv").set_index("id")
+    given = pd.get_dummies(nodes.set_index("id")["city"]).astype(float)
+    kept = nodes.set_index("id")["city"].dropna().index
+    shown = table.loc[kept, ["city=Oslo", "city=Rome"]]
+    np.testing.assert_array_equal(shown, given.loc[kept])
+    np.testing.assert_array_equal(table["city is missing"], given.sum(axis=1) == 0)
+
+
 def test_it_is_what_python_predicts(trained, tables):
     out = tables / "latent.parquet"
     code, shown, err = run("denoise", trained, "--sigma", 2, "--out", out)

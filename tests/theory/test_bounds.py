@@ -159,6 +159,30 @@ def test_corollary_2_fails_for_every_constant_where_pooling_loses_what_is_masked
     assert found.holds("corollary1")
 
 
+def test_corollary_2_says_nothing_without_a_constant():
+    """Sums that do not change at all while embeddings do: k is infinite, and so the right side."""
+    turned = linear(np.array([[1.0, -1], [-1, 1]]))
+    found = estimate_bound(
+        LatentPredictor(layers=lambda x: [turned(x)], decode=lambda h: h),
+        torch.zeros(2, WIDTH, dtype=torch.float64),
+        sigma=torch.ones(WIDTH, dtype=torch.float64),
+        masker=Masker(lambda _: torch.tensor([0]), no_features),
+        generator=torch.Generator().manual_seed(0),
+        sampling=Sampling(masks=2, draws=1),
+    )
+    assert found.readout_constant == found.readout_ratio == math.inf
+    assert (found.readout_change == 0).all()
+    assert found.right("corollary2").value == math.inf
+    assert found.gap("corollary2").standard_error == math.inf
+    assert found.holds("corollary2") and not math.isnan(found.gap("corollary1").value)
+
+
+def test_every_graph_needs_a_masked_node():
+    graph_id = torch.tensor([0, 0, 1, 1, 1, 1])
+    with pytest.raises(ConfigError, match=r"Graph 1 has 4 nodes and none is masked\. Use mask_rou"):
+        estimate(lambda x: x, rows=lambda _: torch.tensor([0, 1]), graph_id=graph_id)
+
+
 def test_theory_alpha():
     assert theory_alpha(0.5, 16) == 4.0
     assert theory_alpha(0.5, 16, form="printed") == 1.0

@@ -11,6 +11,7 @@ from graphlatent.cli.options import InputOptions
 from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
 from graphlatent.cli.result_tables import check_table_path, write_table
 from graphlatent.cli.saved_options import OtherGraph, graph_of
+from graphlatent.display import counted
 from graphlatent.errors import ConfigError
 
 
@@ -38,8 +39,9 @@ def denoise(
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         check_table_path(out, overwrite=overwrite)
         import pandas as pd
+        import torch
 
-        from graphlatent.data.decoding import decoded_names, missing_entries
+        from graphlatent.data.decoding import decoded_names, feature_columns, missing_entries
         from graphlatent.embedding import node_embeddings
         from graphlatent.methods.lagraph.estimators import NodeLaGraph
         from graphlatent.methods.registry import load_estimator
@@ -53,7 +55,10 @@ def denoise(
             )
         graph = graph_of(path, source, reading)
         latent = estimator.predict_latent(graph, sigma=sigma)
-        filled = int(missing_entries(estimator.features_, graph).sum())
+        # A category has several features, which are missing together.
+        columns = feature_columns(estimator.features_)
+        first = torch.cat([columns.new_ones(1), torch.diff(columns)]) > 0
+        filled = int(missing_entries(estimator.features_, graph)[:, first].sum())
         rows = node_embeddings(latent, graph)
         frame = pd.DataFrame(latent, columns=decoded_names(estimator.features_))
         frame.insert(0, rows.id_name, rows.ids)
@@ -62,6 +67,7 @@ def denoise(
         write_table(frame, out)
         num_nodes, width = latent.shape
         output.say(
-            f"{width} features of {num_nodes:,} nodes in {out}; {filled:,} missing values filled"
+            f"{counted(width, 'feature')} of {counted(num_nodes, 'node')} in {out};"
+            f" {counted(filled, 'missing value')} filled"
         )
         output.result({"rows": num_nodes, "features": width, "filled": filled, "latent": str(out)})

@@ -53,6 +53,12 @@ def decoded_features(spec: FeatureSpec, x: Tensor) -> Tensor:
     return rows.to(torch.float32)
 
 
+def feature_columns(spec: FeatureSpec) -> Tensor:
+    """The column of each feature, int64 [W]; those of a matrix are columns of their own."""
+    widths = [column.width for column in spec.columns] or [1] * _width(spec)
+    return torch.repeat_interleave(torch.tensor(widths, dtype=torch.int64))
+
+
 def missing_entries(spec: FeatureSpec, graph: GraphData) -> Tensor:
     """Which features of a graph are missing and were filled by the encoding, bool [N, W].
 

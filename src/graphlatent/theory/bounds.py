@@ -43,7 +43,7 @@ def theory_alpha(sigma: float, num_features: int, *, form: Form = "corrected") -
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over random masks and noise, with its standard error."""
+    """A mean over random masks and noise, with its standard error; infinite where not known."""
 
     value: float
     standard_error: float
@@ -102,11 +102,17 @@ class BoundEstimate:
         gap = self.gap(bound, form=form)
         return gap.value >= -_LEVEL * gap.standard_error - 1e-9 * self.left.value
 
+    def _bounded_by_readout(self) -> Array:
+        """The change of pooled rows times k; infinite with k, also where they do not change."""
+        if math.isinf(self.readout_constant):
+            return np.full_like(self.readout_change, math.inf)
+        return self.readout_constant * self.readout_change
+
     def _right(self, bound: str, form: Form) -> Array:
         changes = {
             "theorem1": self.output_change,
             "corollary1": self.lipschitz * self.embedding_change,
-            "corollary2": self.readout_constant * self.lipschitz * self.readout_change,
+            "corollary2": self.lipschitz * self._bounded_by_readout(),
         }
         if bound not in changes:
             raise bad_argument("bound", owner="BoundEstimate", allowed=f"of {BOUNDS}", got=bound)
@@ -133,6 +139,7 @@ def readout_constant(hidden: Tensor, pooled: Tensor) -> float:
 
 
 def _estimate(values: Array) -> Estimate:
-    count = len(values)
-    error = float(values.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
-    return Estimate(float(values.mean()), error)
+    count, mean = len(values), float(values.mean())
+    known = count > 1 and math.isfinite(mean)
+    error = float(values.std(ddof=1)) / math.sqrt(count) if known else math.inf
+    return Estimate(mean, error)

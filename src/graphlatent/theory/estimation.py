@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -9,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from graphlatent.errors import bad_argument
+from graphlatent.errors import ConfigError, bad_argument
 from graphlatent.nn.readout import readout
 from graphlatent.theory.bounds import BoundEstimate, readout_constant
 
@@ -103,6 +104,9 @@ def estimate_bound(
         generator: source of all other randomness.
         graph_id: graph of each node, int64 [N], ascending; None for one graph.
         sampling: number of masks and draws, and what is compared.
+
+    Raises:
+        ConfigError: where no node of a graph is masked, since the theorem divides by |J|.
     """
     sampling = sampling or Sampling()
     draws, leak = sampling.draws, sampling.leak
@@ -113,6 +117,7 @@ def estimate_bound(
     table, constant = latent.new_zeros(sampling.masks, 6, dtype=torch.float64), 0.0
     for i in range(sampling.masks):
         rows = masker.rows(generator)
+        _check_every_graph_masked(rows, graph_id, size)
         chosen = _compared_rows(rows, num_nodes, sampling.compared)
         # |f - F|^2, |X - F|^2, |f - X|^2, added over the draws.
         errors = torch.zeros(3, dtype=torch.float64)
@@ -141,13 +146,15 @@ def estimate_bound(
         roots = (changes / draws / count).sqrt() @ size.to(torch.float64)
         table[i] = torch.cat([errors / draws, roots]) / max(num_nodes, 1)
     parts = table.T.numpy()
-    readout_mean = float(parts[5].mean())
+    embedding_mean, readout_mean = float(parts[4].mean()), float(parts[5].mean())
+    # Where pooled rows do not change, no constant is large enough.
+    ratio = math.inf if embedding_mean > 0 else 0.0
     return BoundEstimate(
         entry_noise=float(sigma.max()),
         row_noise=float(sigma.square().sum().sqrt()),
         lipschitz=predictor.lipschitz,
         readout_constant=constant,
-        readout_ratio=float(parts[4].mean()) / readout_mean if readout_mean > 0 else 0.0,
+        readout_ratio=embedding_mean / readout_mean if readout_mean > 0 else ratio,
         supervised=parts[0],
         noise=parts[1],
         reconstruction=parts[2],
@@ -155,6 +162,17 @@ def estimate_bound(
         embedding_change=parts[4],
         readout_change=parts[5],
     )
+
+
+def _check_every_graph_masked(rows: Tensor, graph_id: Tensor, size: Tensor) -> None:
+    masked = torch.bincount(graph_id[rows], minlength=len(size))
+    without = torch.nonzero((masked == 0) & (size > 0))[:, 0]
+    if len(without):
+        raise ConfigError(
+            f"The bounds need a masked node in every graph. Graph {int(without[0])} has"
+            f" {int(size[without[0]])} nodes and none is masked. Use mask_rounding='round', or a"
+            " larger mask_ratio."
+        )
 
 
 def _compared_rows(rows: Tensor, num_nodes: int, compared: Compared) -> Tensor:

@@ -10,7 +10,12 @@ import torch
 from graphlatent import GraphLaGraph, GraphLatentWarning, NodeLaGraph, read_graphs
 from graphlatent.data.synthetic import latent_graph
 from graphlatent.errors import ConfigError, GraphLatentError, InputError
-from graphlatent.methods.lagraph.latent import calibrated, combined, with_length_of
+from graphlatent.methods.lagraph.latent import (
+    calibration,
+    combined,
+    held_out_prediction,
+    with_length_of,
+)
 
 PAPER = {"preset": "paper", "hidden_dim": 32, "epochs": 60, "lr": 5e-3}
 DENOISE = {**PAPER, "objective": "denoise", "mask_ratio": 0.2}
@@ -47,22 +52,70 @@ def test_combination_by_hand():
     assert torch.equal(combined(x, x, observed, torch.tensor([1.0])), x)
 
 
-def test_calibration_is_least_squares_on_what_is_observed():
+def test_calibration_is_least_squares_on_what_is_compared():
     rng = np.random.default_rng(0)
     x, predicted = rng.normal(size=(2, 50, 3))
-    predicted[:, 0] = 0.1 * x[:, 0] + 5 + 0.01 * predicted[:, 0]
+    predicted[:, 0] = 0.1 * x[:, 0] + 5 + 0.03 * predicted[:, 0]
     predicted[:, 1] = -x[:, 1]
     predicted[:, 2] = 7
-    observed = (rng.random((50, 3)) < 0.6).astype(float)
-    parts = (torch.from_numpy(each) for each in (predicted, x, observed))
-    found = calibrated(*parts).numpy()
-    seen = observed[:, 0] > 0
-    line = np.polyfit(predicted[seen, 0], x[seen, 0], 1)
-    np.testing.assert_allclose(found[:, 0], np.polyval(line, predicted[:, 0]))
+    used = (rng.random((50, 3)) < 0.6).astype(float)
+    parts = (torch.from_numpy(each) for each in (predicted, x, used))
+    found = calibration(*parts)(torch.from_numpy(predicted)).numpy()
+    seen = used[:, 0] > 0
+    line, covariance = np.polyfit(predicted[seen, 0], x[seen, 0], 1, cov=True)
+    shrunk = line[0] * (1 - covariance[0, 0] / line[0] ** 2)
+    mean, centre = x[seen, 0].mean(), predicted[seen, 0].mean()
+    np.testing.assert_allclose(found[:, 0], mean + shrunk * (predicted[:, 0] - centre))
     # A prediction that is wrong in sign, or constant, is replaced by the mean.
     for column in (1, 2):
-        seen = observed[:, column] > 0
+        seen = used[:, column] > 0
         np.testing.assert_allclose(found[:, column], x[seen, column].mean())
+
+
+def test_a_line_through_two_points_is_chance():
+    x, predicted = torch.tensor([[1.0], [3.0], [9.0]]), torch.tensor([[0.0], [1.0], [2.0]])
+    used = torch.tensor([[1.0], [1.0], [0.0]])
+    assert calibration(predicted, x, used)(predicted).flatten().tolist() == [2.0, 2.0, 2.0]
+
+
+def test_calibrated_noise_is_no_worse_than_the_mean():
+    """Predictions without any information, of columns with few entries to compare."""
+    generator = torch.Generator().manual_seed(0)
+    x, predicted = torch.randn(2, 2000, 500, generator=generator)
+    used = torch.zeros(2000, 500)
+    used[:8] = 1
+    rest = x[8:]
+    found = calibration(predicted, x, used)(predicted)[8:]
+    lost = float((found - rest).square().mean() / (x[:8].mean(0) - rest).square().mean())
+    assert lost < 1.05
+
+
+def test_entries_that_are_compared_are_hidden():
+    """Where the network copies its input, hidden entries are predicted by what stands for gaps."""
+    rng = np.random.default_rng(0)
+    columns = torch.tensor([0, 1, 1, 2])
+    gaps = torch.from_numpy(rng.random((200, 3)) < 0.3)[:, columns]
+    gaps[:, 3] = False
+    encoded = torch.from_numpy(rng.normal(size=(200, 5))).float()
+    guess = torch.tensor([4.0, -1.0, 0.0, 7.0])
+    encoded[:, :4] = torch.where(gaps, guess, encoded[:, :4])
+    shown = []
+
+    def copied(view, seen):
+        assert torch.equal(view[:, 4], encoded[:, 4]) and not bool((seen & gaps).any())
+        assert torch.equal(seen[:, 1], seen[:, 2])
+        shown.append(seen)
+        return view[:, :4]
+
+    predicted, used = held_out_prediction(
+        copied, encoded, gaps, columns, generator=torch.Generator().manual_seed(0)
+    )
+    # Every observed entry of a column with gaps, once; those of the last column are not needed.
+    needed = ~gaps & (torch.arange(4) < 3)
+    assert torch.equal(used, needed)
+    hidden = torch.stack([~seen & ~gaps for seen in shown])
+    assert torch.equal(hidden.sum(0), needed.long())
+    torch.testing.assert_close(predicted, needed * guess)
 
 
 def test_lengths_by_hand():
@@ -120,6 +173,34 @@ def test_missing_entries(made):
     assert gaps["found"] < 0.8 * min(gaps["mean"], gaps["around"])
 
 
+@pytest.mark.parametrize("settings", [PAPER, {"hidden_dim": 32, "epochs": 60}])
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_unpredictable_entries_are_filled_by_the_mean(settings, share):
+    """Independent features: what the network saw of them says nothing about what is missing."""
+    generator = torch.Generator().manual_seed(1)
+    made = latent_graph(num_nodes=200, feature_dim=10)
+    truth = torch.randn(200, 10, generator=generator)
+    missing = torch.rand(200, 10, generator=generator) < share
+    mean = (truth * ~missing).sum(0) / (~missing).sum(0)
+    graph = made.graph.with_features(torch.where(missing, mean, truth))
+    estimator = NodeLaGraph(**settings, on_collapse="ignore").fit(graph)
+    found = torch.from_numpy(estimator.predict_latent(graph, sigma=0, missing=missing.numpy()))
+    gaps = {
+        name: float((each - truth)[missing].square().mean())
+        for name, each in {"found": found, "mean": mean.expand(200, 10)}.items()
+    }
+    assert gaps["found"] < 1.03 * gaps["mean"]
+
+
+def test_nothing_is_known_of_a_column_without_observed_entries(made, fitted):
+    missing = np.zeros((300, 12), dtype=bool)
+    missing[:, 2] = True
+    found = fitted.predict_latent(made.graph, sigma=0, missing=missing)
+    np.testing.assert_allclose(found, made.graph.x, rtol=1e-4, atol=1e-4)
+    found = fitted.predict_latent(made.graph, sigma=0, missing=np.ones((300, 12), dtype=bool))
+    np.testing.assert_allclose(found, made.graph.x, rtol=1e-4, atol=1e-4)
+
+
 def test_columns_of_a_table_come_back_in_their_units(tmp_path):
     rng = np.random.default_rng(0)
     kind = np.repeat([0, 1], 40)
@@ -148,9 +229,19 @@ def test_small_graphs():
     np.testing.assert_allclose(estimator.predict_latent((edges, x), sigma=0), x, rtol=1e-5)
 
 
+def test_any_number_is_a_noise(made, fitted):
+    """NumPy's numbers too, and numbers whose square is not finite."""
+    found = [fitted.predict_latent(made.graph, sigma=s) for s in (0.5, np.float32(0.5))]
+    np.testing.assert_array_equal(*found)
+    found = [fitted.predict_latent(made.graph, sigma=s) for s in (1e6, 10**30, 1e200)]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
 def test_mistakes(made, fitted):
-    with pytest.raises(ConfigError, match=r"'sigma' parameter of predict_latent must be None"):
-        fitted.predict_latent(made.graph, sigma=-1)
+    for sigma in (-1, float("nan"), float("inf"), True, "1", 10**400):
+        with pytest.raises(ConfigError, match=r"'sigma' parameter of predict_latent must be None"):
+            fitted.predict_latent(made.graph, sigma=sigma)
     with pytest.raises(InputError, match=r"bool array of shape \(300, 12\).*Got int64 \(2,\)"):
         fitted.predict_latent(made.graph, missing=np.array([1, 2]))
     with pytest.raises(GraphLatentError, match="is not fitted yet"):

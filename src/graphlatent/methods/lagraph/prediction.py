@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphlatent.data.decoding import check_decodable, decoded_features, missing_entries
+from graphlatent.data.decoding import (
+    check_decodable,
+    decoded_features,
+    feature_columns,
+    missing_entries,
+)
 from graphlatent.errors import ConfigError, InputError, bad_argument, shown
 from graphlatent.estimator import Array, Estimator
 from graphlatent.methods.lagraph.latent import (
     blind_prediction,
-    calibrated,
+    calibration,
     combined,
+    held_out_prediction,
     with_length_of,
 )
 from graphlatent.methods.lagraph.model import LaGraphModel
@@ -38,18 +46,24 @@ def predict_latent(estimator: Estimator, X: Any, *, sigma: float | None, missing
     batch = estimator._batch(estimator._encoded(graph, spec, settings))
     encoded = to_dense(batch.x)
     x = decoded_features(spec, encoded)
-    gaps = missing_entries(spec, graph) | _given(missing, x.shape)
+    gaps = (missing_entries(spec, graph) | _given(missing, x.shape)).to(x.device)
     observed = (~gaps).to(x)
-    plain = model.decode(model.encode(batch.x, batch.structure)[-1], batch.structure)
-    blind = blind_prediction(model, batch, settings, generator=seeded(settings.random_state, 3))
-    predictions = []
-    for each in (plain, blind):
+
+    def in_units(output: Tensor, seen: Tensor) -> Tensor:
+        """Features [N, W] from the decoder's output, and from the entries that it was given."""
         if settings.objective == "cosine":
-            seen = torch.ones_like(encoded)
-            seen[:, : x.shape[1]] = observed
-            each = with_length_of(each, encoded, seen)
-        predictions.append(calibrated(decoded_features(spec, each), x, observed))
-    plain, blind = predictions
+            trusted = torch.ones_like(encoded)
+            trusted[:, : x.shape[1]] = seen.to(x)
+            output = with_length_of(output, encoded, trusted)
+        return decoded_features(spec, output)
+
+    def predict(features: Tensor, seen: Tensor) -> Tensor:
+        hidden = model.encode(features, batch.structure)[-1]
+        return in_units(model.decode(hidden, batch.structure), seen)
+
+    generator = seeded(settings.random_state, 3)
+    blind = in_units(blind_prediction(model, batch, settings, generator=generator), ~gaps)
+    blind = calibration(blind, x, observed)(blind)
     if sigma is None:
         similarity = feature_similarity(
             batch.x,
@@ -64,14 +78,20 @@ def predict_latent(estimator: Estimator, X: Any, *, sigma: float | None, missing
             )
         variance = (1 - similarity.reliability) * _variance(x, observed)
     else:
-        variance = torch.full((x.shape[1],), float(sigma) ** 2).to(x)
-    latent = torch.where(observed > 0, combined(x, blind, observed, variance), plain)
+        # In float64, where the square of a very large number is infinite and no error.
+        variance = torch.full((x.shape[1],), float(sigma), dtype=torch.float64).square().to(x)
+    latent = combined(x, blind, observed, variance)
+    if bool(gaps.any()):
+        columns = feature_columns(spec).to(x.device)
+        held_out, used = held_out_prediction(predict, encoded, gaps, columns, generator=generator)
+        filled = calibration(held_out, x, used.to(x))(predict(encoded, ~gaps))
+        # Of a column without observed entries, nothing is known but the guess.
+        latent = torch.where(gaps, torch.where(used.any(0), filled, x), latent)
     return latent.cpu().numpy().astype(np.float32, copy=False)
 
 
 def _check(sigma: object, settings: LaGraphSettings) -> None:
-    number = isinstance(sigma, int | float) and not isinstance(sigma, bool)
-    if sigma is not None and not (number and 0 <= cast(float, sigma) < float("inf")):
+    if sigma is not None and not 0 <= _as_float(sigma) < math.inf:
         allowed = "None or a float in the range [0.0, inf)"
         raise bad_argument("sigma", owner=_OWNER, allowed=allowed, got=sigma)
     if settings.objective.startswith("ce-"):
@@ -84,6 +104,16 @@ def _check(sigma: object, settings: LaGraphSettings) -> None:
             "predict_latent needs row_normalize=False: rows that were divided by their sums have no"
             " units to return to. Got True. Fit again without it."
         )
+
+
+def _as_float(value: object) -> float:
+    """A number as float; NaN where it is none, infinite where it is too large."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _given(missing: Any, shape: torch.Size) -> Tensor:
