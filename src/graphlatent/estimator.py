@@ -11,7 +11,7 @@ import copy
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -185,16 +185,24 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted estimator into a folder (TOML, JSON and safetensors; never pickle)."""
         self._check_fitted()
-        run = RunFolder(folder, reading=self.reading_.to_dict())
+        run = RunFolder(folder)
         refuse_existing(run.path, overwrite=overwrite)
+        with self._saving(run):
+            pass
+        return run.path
+
+    @contextmanager
+    def _saving(self, run: RunFolder) -> Iterator[None]:
+        """Write a complete run; what belongs to it besides the model is written within."""
         device = next(self.model_.parameters()).device
         about = versions(self.settings_, device=device, fingerprints={})
         # Those of the training; a loaded model does not know them.
         about["threads"] = getattr(self, "num_threads_", about["threads"])
+        run.reading = self.reading_.to_dict()
         with run.writing():
             begin(run, config=self._config(self.settings_), features=self.features_, about=about)
+            yield
             run.finish(self.model_.state_dict(), self.history_)
-        return run.path
 
     @classmethod
     def load(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
 from commands import fails, run, told
@@ -36,6 +38,11 @@ def test_graph_level_reports_the_constant_of_the_readout():
     assert code == 0, err
     assert "Corollary 2, corrected: holds at every logged epoch in 2 of 2 seeds" in shown
     assert "Corollary 2 assumes a constant k of the readout" in shown
+    # Headings of seven columns in 80 characters, none of them broken within a word.
+    names = "│ *epoch *┃ *of F *┃ *side *┃ *printed *┃ *corrected *┃ *corrected *┃ *corrected *┃"
+    assert re.search(names.replace("│ ", "┃ "), shown), shown
+    table = [line for line in shown.splitlines() if line[:1] in "┏┃┡│└"]
+    assert {len(line) for line in table} == {len(table[0])} and len(table[0]) <= 80
 
 
 def test_mistakes(tmp_path):

@@ -9,7 +9,13 @@ import pandas as pd
 import pytest
 
 from commands import fails, run, told
-from graphlatent import load_classifier
+from graphlatent import RunFolder, load_classifier
+from graphlatent.embedding import Embeddings
+from graphlatent.errors import OutputError
+from graphlatent.finetuning.classifier import FineTunedClassifier
+from graphlatent.io.atomic import LOCK
+from graphlatent.io.lock import FolderLock
+from graphlatent.io.runfolder import Snapshot
 
 
 @pytest.fixture
@@ -96,7 +102,9 @@ def test_mistakes(people):
     assert "is the run that is fine-tuned" in fails(
         *base, *labelled, "--out", people / "run", "--overwrite"
     )
-    assert "exists already" in fails(*base, *labelled, "--out", people / "run")
+    (people / "taken").mkdir()
+    (people / "taken" / "mine.txt").touch()
+    assert "exists already" in fails(*base, *labelled, "--out", people / "taken")
     assert "holds embeddings and no classifier" in fails(
         "predict", people / "run", *arguments(people)
     )
@@ -112,3 +120,40 @@ def test_labels_must_be_named(people):
     trained(folder=people, out="plain")
     command = ["finetune", people / "plain", *arguments(people), "--out", people / "new"]
     assert "There are no labels. Name their column with --label." in fails(*command)
+
+
+@pytest.mark.filterwarnings("ignore:Edges are read as undirected", "ignore:.*repeated edges")
+def test_no_other_process_writes_between_training_and_the_last_file(people, monkeypatch):
+    """Otherwise the folder could hold the classifier of one and the embeddings of another."""
+    new, refusals = people / "tuned", []
+
+    def after_an_attempt(function):
+        def attempted(*args, **values):
+            with pytest.raises(OutputError, match="is in use"):
+                RunFolder(new).save_snapshot(Snapshot({}, "{}"))
+            refusals.append(True)
+            return function(*args, **values)
+
+        return attempted
+
+    for owner, name in ((FineTunedClassifier, "fit"), (Embeddings, "save")):
+        monkeypatch.setattr(owner, name, after_an_attempt(getattr(owner, name)))
+    told("finetune", people / "run", *arguments(people), "--label", "kind", "--out", new)
+    assert refusals == [True, True]
+    assert RunFolder(new).complete and not (new / LOCK).exists()
+
+
+@pytest.mark.filterwarnings("ignore:Edges are read as undirected", "ignore:.*repeated edges")
+def test_a_folder_that_is_being_written_is_refused_before_training(people, monkeypatch):
+    monkeypatch.setattr(FineTunedClassifier, "fit", None)
+    with FolderLock(people / "tuned").held():
+        command = ["finetune", people / "run", *arguments(people), "--label", "kind"]
+        assert "tuned is in use: it is being written by process" in fails(
+            *command, "--out", people / "tuned"
+        )
+
+
+def test_the_run_itself_by_another_name(people):
+    (people / "link").symlink_to(people / "run")
+    command = ["finetune", people / "run", *arguments(people), "--label", "kind", "--overwrite"]
+    assert "is the run that is fine-tuned" in fails(*command, "--out", people / "link")

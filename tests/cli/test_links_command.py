@@ -16,6 +16,7 @@ from graphlatent import NodeLaGraph, read_graphs
 from graphlatent.data.features import encode_features
 from graphlatent.probes.links import hold_out_edges, link_probe
 from graphlatent.probes.results import ProbeResult, paired
+from graphlatent.training import duration
 from graphlatent.training.encoding import fit_encoding
 
 FAST = ["--set", "epochs=3", "--set", "hidden_dim=8", "--set", "device=cpu"]
@@ -223,3 +224,12 @@ def test_failures(files):
     assert "nowhere.csv" in fails(files / "nowhere.csv", *FAST)
     pd.DataFrame({"source": [0], "target": [1]}).to_csv(files / "one.csv", index=False)
     assert "too few edges to hold out" in fails(files / "one.csv", *FAST)
+
+
+def test_the_time_is_said_once_for_all_seeds(files, monkeypatch):
+    for name in ("MEASURED_SECONDS", "WORTH_SAYING"):
+        monkeypatch.setattr(duration, name, 0.0)
+    code, _, err = run(files / "edges.csv", *FAST, "--seeds", 3)
+    assert code == 0, err
+    (line,) = [line for line in err.splitlines() if "training takes" in line]
+    assert line.endswith("(3 epochs), 3 times")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from feature_graphs import fit, objects, ring, star, with_columns
 from graphlatent.data.assemble import assemble
 from graphlatent.data.column_spec import ColumnSpec
-from graphlatent.data.features import FeatureSpec, encode_features
+from graphlatent.data.features import FeatureSpec, encode_features, fit_standard
 from graphlatent.data.graph import RawGraph
 from graphlatent.errors import GraphLatentWarning
 from graphlatent.ops.sparse import SparseMatrix, to_dense
@@ -237,7 +237,7 @@ def test_json_round_trip(spec):
         st.tuples(
             st.sampled_from([0.0, 1.0]) | st.floats(-1e6, 1e6),
             st.booleans(),
-            st.sampled_from(["a", "b", "ä", "", "a b"]),
+            st.sampled_from(["a", "b", "ä", " a", "a b"]),
         ),
         min_size=1,
         max_size=12,
@@ -255,3 +255,34 @@ def test_columns_equal_a_loop(rows):
         [(n - mean) / (scale or 1.0), float(t), *[float(c == k) for k in known]] for n, t, c in rows
     ]
     assert np.allclose(encode_features(spec, graph).x.numpy(), np.array(expected), atol=1e-4)
+
+
+class TestFarValues:
+    """New nodes with values of another unit: still finite, but no longer like the fitted ones."""
+
+    def test_a_column(self):
+        spec = fit(with_columns(a=[0.001, 0.002, 0.003], b=[1.0, 2.0, 3.0]))
+        message = (
+            r"Column 'a' holds -1e\+30 in row 1 .*, which is 1.2e\+33 standard deviations from the"
+            r" mean of the fitted values \(0.002, standard deviation 0.000816497\); values in 2"
+            r" row\(s\) are that far\. Their embeddings say little\. Check the unit"
+        )
+        with pytest.warns(GraphLatentWarning, match=message):
+            encode_features(spec, with_columns(a=[0.001, -1e30, 1e29], b=[1.0, 1e5, -1e5]))
+
+    @pytest.mark.parametrize("value", [1e30, -1e30])
+    def test_a_matrix(self, value):
+        x = torch.randn(50, 3)
+        edges = np.array([[0], [1]])
+        graph = assemble([RawGraph(edges, 50, x=x.numpy(), directed=False)])
+        spec = fit_standard(fit(graph), graph)
+        x[4, 1] = value
+        with pytest.warns(GraphLatentWarning, match=r"Column 'x1' holds -?1e\+30 in row 4 "):
+            encode_features(spec, graph.with_features(x))
+
+    def test_what_is_not_standardised_or_not_far_is_told_nothing(self):
+        # Warnings are errors in these tests.
+        zero_one = fit(with_columns(a=[0.0, 1.0, 1.0]))
+        encode_features(zero_one, with_columns(a=[1e30, 0.0, 1.0]))
+        spec = fit(with_columns(a=[1.0, 2.0, 3.0]))
+        encode_features(spec, with_columns(a=[1e5, 2.0, -1e5]))

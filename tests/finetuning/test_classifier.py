@@ -19,11 +19,13 @@ from graphlatent import (
     NodeDGI,
     NodeLaGraph,
     NodeLaGraphClassifier,
+    RunFolder,
     load_classifier,
     load_estimator,
 )
 from graphlatent.data.batches import GraphBatches
 from graphlatent.errors import ConfigError, InputError, NonFiniteLossError, RunFolderError
+from graphlatent.finetuning import storage
 from graphlatent.finetuning.labels import label_weights, read_labels
 from graphlatent.finetuning.loss import label_loss
 from graphlatent.finetuning.settings import FineTuneSettings
@@ -388,6 +390,15 @@ class TestFolders:
         (tuned / "classifier.safetensors").write_bytes(bytes(damaged))
         with pytest.raises(RunFolderError, match="is not as it was saved: its checksum differs"):
             load_classifier(tuned)
+
+    def test_a_run_is_complete_only_with_its_classifier(self, tmp_path, monkeypatch):
+        data, y = graphs_and_classes()
+        fitted = graph_classifier(epochs=0).fit(data, y)
+        monkeypatch.setattr(storage, "save_tensors", None)
+        with pytest.raises(TypeError):
+            fitted.save(tmp_path / "model")
+        assert (tmp_path / "model" / "config.toml").exists()
+        assert not RunFolder(tmp_path / "model").complete
 
     def test_a_new_run_in_the_folder_has_no_old_classifier(self, tmp_path):
         data, y = graphs_and_classes()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,8 +16,10 @@ from cases import random_graph
 from graphlatent.data.assemble import assemble
 from graphlatent.data.edges import is_symmetric
 from graphlatent.data.graph import GraphData, RawGraph
+from graphlatent.data.readers.read import read_graphs
 from graphlatent.errors import ConfigError, InputError
-from graphlatent.probes.edge_splits import LinkPairs, PairIndex, hold_out_edges
+from graphlatent.probes.edge_splits import LinkPairs, hold_out_edges, sample_pairs
+from graphlatent.probes.pair_index import BipartitePairIndex, PairIndex
 
 
 def complete_but(size: int, *missing: tuple[int, int]) -> GraphData:
@@ -213,3 +216,55 @@ def test_failures_of_holding_out(graph, arguments, kind, message):
     with pytest.raises(kind) as caught:
         hold_out_edges(graph, **arguments)
     assert str(caught.value) == message
+
+
+def purchases(*missing: tuple[int, int]) -> GraphData:
+    """Three users with ids 0 to 2 who bought all of four items with ids 0 to 3, but for some."""
+    pairs = [p for p in product(range(3), range(4)) if p not in missing]
+    return read_graphs(
+        pd.DataFrame(pairs, columns=["user", "item"]), source="user", target="item", bipartite=True
+    )
+
+
+@pytest.mark.filterwarnings("ignore:Edges are read as undirected")
+def test_pairs_of_a_bipartite_graph_have_a_node_of_each_kind():
+    graph = purchases((0, 3), (2, 1))
+    assert graph.node_ids is not None
+    split = hold_out_edges(graph)
+    others = {
+        frozenset(str(node) for node in graph.node_ids[list(pair)])
+        for pairs in (split.val, split.test)
+        for pair in parts(pairs)[1]
+    }
+    # The only pairs of a user and an item without an edge; of 9 pairs within a kind none is taken.
+    assert others == {frozenset({"user:0", "item:3"}), frozenset({"user:2", "item:1"})}
+    held_out = {edge for pairs in (split.val, split.test) for edge in parts(pairs)[0]}
+    assert as_pairs(split.graph) == as_pairs(graph) - held_out and len(held_out) == 2
+    # Nor among those that the logistic regression is fitted on.
+    _, drawn = sample_pairs(PairIndex.of(split.graph), 100, rng=np.random.default_rng(0))
+    nodes = PairIndex.of(split.graph).nodes(drawn)
+    kinds = np.vectorize(lambda node: str(graph.node_ids[node])[:4])(nodes)
+    assert len(nodes) == 4 and (kinds[:, 0] != kinds[:, 1]).all()
+    with pytest.raises(InputError, match="too few pairs of nodes without an edge: 2 are needed"):
+        hold_out_edges(purchases((0, 3)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=7), min_size=1, max_size=4))
+def test_pairs_of_both_kinds_have_one_number_each(graphs):
+    side = np.array([kind for graph in graphs for kind in graph])
+    ptr = np.concatenate([[0], np.cumsum([len(graph) for graph in graphs])])
+    index = BipartitePairIndex.of_sides(side, ptr)
+    pairs = [
+        pair
+        for first, last in zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)
+        for pair in combinations(range(first, last), 2)
+    ]
+    pairs = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    crosses = side[pairs[:, 0]] != side[pairs[:, 1]]
+    joined = pairs[crosses]
+    assert index.first_pair[-1] == len(joined)
+    for ends in (joined, joined[:, ::-1]):
+        assert sorted(index.numbers(ends.T).tolist()) == list(range(len(joined)))
+    np.testing.assert_array_equal(index.nodes(index.numbers(joined.T)), joined)
+    assert (index.numbers(pairs[~crosses].T) == -1).all()

@@ -149,7 +149,9 @@ def test_diagnostics_of_other_epochs_and_selected_weights(snapshot):
     tensors = {**snapshot.tensors, "diagnostics": table}
     other = dataclasses.replace(snapshot, tensors=tensors)
     assert refused(other) == "its diagnostics are not of the epochs [0, 1]"
-    for start in (torch.zeros(3), torch.zeros(2000, 4), torch.zeros(0, 4)):
+    # The run has seven graphs.
+    for shape in ((3,), (2000, 4), (0, 4), (6, 4), (8, 4), (7, 0)):
+        start = torch.zeros(shape)
         tensors = {**snapshot.tensors, "diagnostics_start": start}
         message = refused(dataclasses.replace(snapshot, tensors=tensors))
         assert message.startswith("its diagnostics_start must be torch.float32")

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from graphlatent import GraphLaGraph, NodeDGI, NodeLaGraph
+from graphlatent.config import resolve
 from graphlatent.training import progress as module
 from graphlatent.training.duration import TimeEstimate, in_words
 from graphlatent.training.loop import Hooks, Progress
-from graphlatent.training.progress import training_bar
+from graphlatent.training.progress import series_of_trainings, training_bar
 
 EDGES = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
 TRAIN = """
@@ -113,9 +114,10 @@ def slow_training(estimator, monkeypatch, *, seconds=9.0):
 
 def test_the_time_is_said_once_and_long_trainings_how_to_shorten(monkeypatch, capsys):
     slow_training(NodeLaGraph(epochs=50, hidden_dim=4, progress=True), monkeypatch)
+    # size=small is not narrower.
     assert capsys.readouterr().err == (
-        "note: training takes about 7 minutes (50 epochs); size=small or batching=nodes or fewer"
-        " epochs would take less\n"
+        "note: training takes about 7 minutes (50 epochs); batching=nodes or fewer epochs would"
+        " take less\n"
     )
     slow_training(NodeDGI(epochs=4, hidden_dim=4, patience=3, progress=True), monkeypatch)
     assert capsys.readouterr().err == ("note: training takes at most about 25 seconds (4 epochs)\n")
@@ -194,3 +196,35 @@ def test_the_bar_shows_the_effective_rank_where_it_was_measured():
     # Epoch 7 is not measured: it shows what epoch 6 had.
     ranks = [report.diagnostics["effective_rank"] for report in reports]
     assert len(reports) == 8 and ranks[6] == ranks[5] != ranks[7]
+
+
+@pytest.mark.parametrize(
+    ("num_nodes", "values", "said"),
+    [
+        (20_000, {}, True),
+        (20_000, {"size": "large"}, True),
+        (20_000, {"size": "small"}, False),
+        (20_000, {"preset": "paper"}, False),
+        # Above 50,000 nodes the width of size='small' is the default.
+        (60_000, {}, False),
+        (60_000, {"size": "large"}, True),
+        (60_000, {"hidden_dim": 512}, True),
+    ],
+)
+def test_a_smaller_size_is_advised_where_it_is_smaller(num_nodes, values, said):
+    settings = NodeLaGraph.settings_class(**values).adapted_to(num_nodes)
+    advice = module._shorter(resolve(settings, owner="test"))
+    assert ("size=small" in advice) == said and "fewer epochs" in advice
+
+
+def test_a_series_of_trainings_is_told_once(monkeypatch, capsys):
+    estimator = NodeLaGraph(epochs=4, hidden_dim=4, progress=True)
+    with series_of_trainings(3):
+        for _ in range(3):
+            slow_training(estimator, monkeypatch)
+    note = "note: training takes about 25 seconds (4 epochs)"
+    assert capsys.readouterr().err == f"{note}, 3 times\n"
+    with series_of_trainings(1):
+        slow_training(estimator, monkeypatch)
+    slow_training(estimator, monkeypatch)
+    assert capsys.readouterr().err == f"{note}\n{note}\n"

@@ -13,6 +13,7 @@ from graphlatent.cli.options import SettingsOptions
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
 from graphlatent.cli.result_tables import check_table_path, records, write_table
 from graphlatent.cli.saved_options import TableOut
+from graphlatent.display import counted
 from graphlatent.io.atomic import refuse_unwritable
 
 if TYPE_CHECKING:
@@ -126,16 +127,18 @@ def bound(
 
 def _print(output: Output, table: Any, runs: Sequence[BoundRun], bounds: Sequence[str]) -> None:
     means = table.groupby("epoch", as_index=False).mean()
-    columns = {"error of F": "error_of_f", "left side": "left"}
-    columns["Theorem 1 printed"] = "theorem1_printed"
-    columns |= {f"{_TITLES[name]} corrected": f"{name}_corrected" for name in bounds}
+    # In two lines, so that seven columns fit into 80 characters.
+    columns = {"error\nof F": "error_of_f", "left\nside": "left"}
+    columns["Theorem 1\nprinted"] = "theorem1_printed"
+    columns |= {f"{_TITLES[name]}\ncorrected": f"{name}_corrected" for name in bounds}
     values = means[list(columns.values())].to_numpy().tolist()
     epochs = means["epoch"].astype(int)
     rows = [
-        [str(epoch), *(f"{value:.2f}" for value in row)]
+        [str(epoch), *(f"{value:.2f}" if value < 1000 else f"{value:,.0f}" for value in row)]
         for epoch, row in zip(epochs, values, strict=True)
     ]
-    title = f"Both sides per node, means over {len(runs)} seeds"
+    seeds = counted(len(runs), "seed")
+    title = f"Both sides per node, means over {seeds}"
     output.table(title, ["epoch", *columns], rows)
     from graphlatent.theory.runs import FORMS, smallest_gap
 
@@ -144,8 +147,8 @@ def _print(output: Output, table: Any, runs: Sequence[BoundRun], bounds: Sequenc
             gap = smallest_gap(runs, name, form=form).estimate.gap(name, form=form)
             holding = sum(run.holds(name, form=form) for run in runs)
             output.say(
-                f"{_TITLES[name]}, {form}: holds at every logged epoch in {holding} of {len(runs)}"
-                f" seeds; smallest gap {gap.value:.3f} (standard error {gap.standard_error:.3f})."
+                f"{_TITLES[name]}, {form}: holds at every logged epoch in {holding} of {seeds};"
+                f" smallest gap {gap.value:.3f} (standard error {gap.standard_error:.3f})."
             )
     if "corollary2" in bounds:
         output.say(

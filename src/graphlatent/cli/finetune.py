@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from graphlatent.cli.options import GraphInput, InputOptions
+from graphlatent.cli.out_folder import to_be_written
 from graphlatent.cli.output import Debug, Json, Output, Overwrite, Quiet, command_output
 from graphlatent.cli.result_tables import check_table_path, show_table
 from graphlatent.cli.saved_options import graph_for_model
 from graphlatent.display import counted
 from graphlatent.errors import ConfigError
-from graphlatent.io.atomic import refuse_unwritable_folder, write_json
+from graphlatent.io.atomic import write_json
 
 if TYPE_CHECKING:
     from graphlatent.data.graph import GraphData
@@ -59,17 +61,20 @@ def finetune(
 
     Rows with an empty cell or -1 in the column --label have no label.
     """
-    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with (
+        command_output(quiet=quiet, as_json=as_json, debug=debug) as output,
+        ExitStack() as stack,
+    ):
         from graphlatent.finetuning.loading import classifier_class
         from graphlatent.io.runfolder import RunFolder
         from graphlatent.methods.registry import load_estimator
         from graphlatent.saved import input_paths
 
         run = RunFolder(out, replace=overwrite)
-        run.check_free(overwrite=overwrite)
-        refuse_unwritable_folder(run.path)
-        if run.path.absolute() == run_path.absolute():
+        if run.path.resolve() == run_path.resolve():
             raise ConfigError(f"--out is the run that is fine-tuned, {run_path}. Choose another.")
+        # Until the last file is written, so that no other process writes in between.
+        stack.enter_context(to_be_written(run))
         given = {
             "epochs": epochs,
             "lr": lr,
@@ -93,11 +98,10 @@ def finetune(
 
             classifier.classes_ = np.array(reading.label)
         score = None if hidden is None else classifier.score(graph, hidden)
-        classifier.save(run.path, overwrite=overwrite)
-        with run.writing():
-            classifier.estimator_.embed(graph).save(run.embeddings_path, overwrite=True)
-            result = _result(classifier, shown, hidden, score, run.path)
-            write_json(run.results_path, {**result, "input": input_paths(source, reading.nodes)})
+        classifier._write(run)
+        classifier.estimator_.embed(graph).save(run.embeddings_path, overwrite=True)
+        result = _result(classifier, shown, hidden, score, run.path)
+        write_json(run.results_path, {**result, "input": input_paths(source, reading.nodes)})
         _report(output, result)
 
 

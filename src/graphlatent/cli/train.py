@@ -23,6 +23,7 @@ from graphlatent.cli.models import (
     settings_in_file,
 )
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
+from graphlatent.cli.out_folder import to_be_written
 from graphlatent.cli.output import (
     Debug,
     Json,
@@ -34,7 +35,7 @@ from graphlatent.cli.output import (
 )
 from graphlatent.display import counted
 from graphlatent.errors import ConfigError, TrainingInterrupted
-from graphlatent.io.atomic import refuse_unwritable_folder, write_json
+from graphlatent.io.atomic import write_json
 from graphlatent.io.config_file import RunConfig, read_toml
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def train(
         from graphlatent.training.encoding import uses_coordinates
 
         run = RunFolder(out, replace=overwrite)
-        stack.enter_context(_to_be_written(run, resume=resume))
+        stack.enter_context(to_be_written(run, resume=resume))
         before = options_in_file(settings)
         if resume and settings.config is None:
             before = options_of_run(run)
@@ -100,7 +101,7 @@ def train(
         if run.complete and resume:
             output.note(f"the run in {out} is trained; what it lacks is written")
         began = time.monotonic()
-        _fit(estimator, graph, run, save_every=save_every)
+        _fit(estimator, graph, run, settings=fitted, save_every=save_every)
         seconds = time.monotonic() - began
         with output.timed("embeddings computed and written"):
             embeddings = estimator.embed(graph)
@@ -160,40 +161,14 @@ def _agreeing(run: RunFolder, before: RunConfig, model: ModelOptions) -> tuple[s
     return str(before.level), before.method
 
 
-@contextmanager
-def _to_be_written(run: RunFolder, *, resume: bool) -> Iterator[None]:
-    """Hold the lock of a run folder in which a run can be started, or resumed."""
-    _check_folder(run, resume=resume)
-    with run.writing():
-        # Once more, since another process may have ended its run in between.
-        _check_folder(run, resume=resume)
-        yield
-
-
-def _check_folder(run: RunFolder, *, resume: bool) -> None:
-    if not resume:
-        run.check_free(overwrite=run.replace)
-        refuse_unwritable_folder(run.path)
-        return
-    if run.replace:
-        raise ConfigError("--resume continues a run and --overwrite replaces it. Give one of them.")
-    if not run.started:
-        raise ConfigError(
-            f"There is no run to resume in {run.path}. Leave out --resume to start one."
-        )
-    if run.complete and run.embeddings_path.is_file() and run.results_path.is_file():
-        raise ConfigError(
-            f"The run in {run.path} is complete; there is nothing to resume. Its embeddings:"
-            f" graphlatent embed {run.path} INPUT --out FILE."
-        )
-
-
-def _fit(estimator: Estimator, graph: GraphData, run: RunFolder, *, save_every: float) -> None:
+def _fit(
+    estimator: Estimator, graph: GraphData, run: RunFolder, *, settings: Settings, save_every: float
+) -> None:
     from graphlatent.training.progress import training_bar
 
     with (
         _interruptible() as stop,
-        training_bar(estimator, hooks=_hooks(run, save_every, stop)) as hooks,
+        training_bar(settings, hooks=_hooks(run, save_every, stop)) as hooks,
     ):
         try:
             estimator.fit(graph, run=run, hooks=hooks)

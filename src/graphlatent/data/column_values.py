@@ -72,7 +72,7 @@ def column_values(name: str, values: Array) -> ColumnValues:
             "date" if kind == "M" else "time", np.isnat(values), values, days(values)
         )
     if kind in "US":
-        return ColumnValues("categorical", none_missing, values)
+        return ColumnValues("categorical", _blank(values.tolist()), values)
     if kind == "O":
         return _of_objects(name, values)
     raise _unusable(name, str(values.dtype))
@@ -134,8 +134,10 @@ def _of_objects(name: str, values: Array) -> ColumnValues:
     types = set(map(type, listed))
     missing = np.zeros(len(listed), dtype=bool)
     # By far the most frequent case.
-    if types != {str}:
-        missing = np.array([_is_missing(value) for value in listed])
+    if types == {str}:
+        missing = _blank(listed)
+    else:
+        missing = np.array([_is_missing(value) for value in listed], dtype=bool)
         types = {type(value) for value, gap in zip(listed, missing, strict=True) if not gap}
     plain = [None if gap else value for value, gap in zip(listed, missing.tolist(), strict=True)]
     found = ColumnValues("categorical", missing, values)
@@ -176,7 +178,14 @@ def _recognised(found: ColumnValues, plain: Sequence[str | None]) -> ColumnValue
     return replace(found, kind=times[0], numbers=numbers)
 
 
+def _blank(text: Sequence[str] | Sequence[bytes]) -> Array:
+    """Which texts are empty, or white space alone: a cell that looks empty is missing."""
+    return np.array([not value.strip() for value in text], dtype=bool)
+
+
 def _is_missing(value: Any) -> bool:
+    if isinstance(value, str | bytes):
+        return not value.strip()
     if isinstance(value, float | np.floating | np.datetime64 | np.timedelta64):
         return bool(value != value)
     return value is None or value is pd.NA or value is pd.NaT

@@ -21,6 +21,7 @@ from graphlatent.data.column_values import (
     missing_values,
     without_signs,
 )
+from graphlatent.data.far_values import warn_of_far_values
 from graphlatent.data.hashing import hashed
 from graphlatent.data.mixed_columns import are_numerals
 from graphlatent.data.places import place_of
@@ -86,6 +87,14 @@ def encode_column(
         numbers = np.where(found.missing, column.fill, numbers)
         rows, cols = np.arange(len(values)), np.zeros(len(values), dtype=np.int64)
         encoded = (numbers - column.mean) / column.scale
+        if (column.mean, column.scale) != (0.0, 1.0):
+            warn_of_far_values(
+                encoded,
+                name=column.name,
+                mean=column.mean,
+                std=column.scale,
+                node_ids=node_ids,
+            )
     if column.indicator:
         (gaps,) = np.nonzero(found.missing)
         rows = np.concatenate([rows, gaps])

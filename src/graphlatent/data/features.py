@@ -24,6 +24,7 @@ from graphlatent.data.column_spec import ColumnSpec
 from graphlatent.data.columns import encode_columns
 from graphlatent.data.coordinates import NodeCoordinates
 from graphlatent.data.edge_features import encode_edge_features
+from graphlatent.data.far_values import FAR, warn_of_far_values
 from graphlatent.data.feature_matrices import beside, first_not_finite, scaled, too_far
 from graphlatent.data.graph import GraphData
 from graphlatent.data.local_structure import NAMES as LOCAL_NAMES
@@ -348,7 +349,14 @@ def _encode_given(spec: FeatureSpec, graph: GraphData) -> GraphData:
             f" {width}. Give the same features, in the same order."
         )
     if spec.standard and graph.x is not None:
-        return graph.with_features(standardized(graph.x, spec.standard))
+        x = standardized(graph.x, spec.standard)
+        for i in torch.nonzero((x.abs() > FAR).any(0)).flatten().tolist()[:1]:
+            mean, std = spec.standard[i]
+            # As they were given: the encoded ones are limited.
+            given = to_dense(graph.x)[:, i].to(torch.float64).numpy()
+            standard = (given - mean) / std
+            warn_of_far_values(standard, name=f"x{i}", mean=mean, std=std, node_ids=graph.node_ids)
+        return graph.with_features(x)
     return graph
 
 

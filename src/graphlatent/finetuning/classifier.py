@@ -27,6 +27,8 @@ from graphlatent.finetuning.loss import probabilities
 from graphlatent.finetuning.settings import ClassifierSettings, FineTuneSettings
 from graphlatent.finetuning.storage import FineTuned, read_fine_tuned, write_fine_tuned
 from graphlatent.finetuning.tuner import EpochRecord, FineTuner, tunable_copy, tune
+from graphlatent.io.atomic import refuse_existing
+from graphlatent.io.runfolder import RunFolder
 from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.methods.registry import load_estimator
 from graphlatent.probes.metrics import accuracy, micro_f1
@@ -181,6 +183,12 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         The folder is a run folder too, of the fine-tuned encoder: `graphlatent embed` reads it.
         """
         self._check_fitted()
+        run = RunFolder(folder)
+        refuse_existing(run.path, overwrite=overwrite)
+        self._write(run)
+        return run.path
+
+    def _write(self, run: RunFolder) -> None:
         about = FineTuned(
             classifier=type(self).__name__,
             classes=self.classes_,
@@ -188,9 +196,7 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
             settings=self._plain_settings(),
             history=tuple(self.history_),
         )
-        return write_fine_tuned(
-            folder, self.estimator_, self.head_.state_dict(), about, overwrite=overwrite
-        )
+        write_fine_tuned(run, self.estimator_, self.head_.state_dict(), about)
 
     @classmethod
     def load(cls: type[Self], folder: str | Path, *, device: str | None = None) -> Self:
@@ -204,14 +210,13 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
             RunFolderError: where the folder holds no fine-tuned classifier of this class, or was
                 changed.
         """
-        estimator, weights, about = read_fine_tuned(folder, wanted=cls.__name__, device=device)
+        estimator, head, about = read_fine_tuned(folder, wanted=cls.__name__, device=device)
         unfitted = type(estimator)(**estimator.get_params())
         made = cls(pretraining=unfitted, **about.settings)
+        made._checked()
         made.classes_, made.multilabel_ = about.classes, about.multilabel
         made.history_, made.estimator_ = list(about.history), estimator
         made.n_features_in_ = estimator.n_features_in_
-        head = ClassifierHead(estimator.embedding_dim_, len(about.classes))
-        head.load_state_dict(weights)
         made.head_ = head.requires_grad_(False)
         return made
 

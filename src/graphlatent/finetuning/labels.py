@@ -6,6 +6,7 @@ Legend: M rows, K classes or labels.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from graphlatent.errors import InputError, bad_argument, shown
 Array: TypeAlias = np.ndarray[Any, Any]
 ClassWeight: TypeAlias = Literal["balanced"] | dict[Any, float] | None
 UNLABELLED = -1
+_LARGEST_WHOLE = 2.0**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,12 +86,16 @@ def _classes(array: Array, *, of: str, owner: str) -> PartialLabels:
         )
     known = ~missing_labels(array)
     values = array[known]
-    if values.dtype.kind == "f" and (values != np.floor(values)).any():
-        raise InputError(
-            f"'y' of {owner} must hold classes: whole numbers or names. Got"
-            f" {shown(float(values[values != np.floor(values)][0]))}."
-        )
+    if values.dtype.kind == "O" and all(isinstance(each, Real) for each in values):
+        values = np.array(values.tolist())
     if values.dtype.kind == "f":
+        # Larger numbers may stand for several integers.
+        whole = (np.abs(values) < _LARGEST_WHOLE) & (values == np.floor(values))
+        if not whole.all():
+            raise InputError(
+                f"'y' of {owner} must hold classes: whole numbers or names. Got"
+                f" {shown(float(values[~whole][0]))}."
+            )
         values = values.astype(np.int64)
     try:
         classes, numbers = np.unique(values, return_inverse=True)
@@ -97,6 +103,13 @@ def _classes(array: Array, *, of: str, owner: str) -> PartialLabels:
         raise InputError(
             f"'y' of {owner} mixes types that cannot be sorted ({error}). Give names, or numbers."
         ) from error
+    if classes.dtype.kind not in "biuUO" or not all(
+        isinstance(each, str | Real) for each in classes.tolist()
+    ):
+        raise InputError(
+            f"'y' of {owner} must hold classes: whole numbers or names. Got"
+            f" {shown(classes.tolist()[0])}."
+        )
     if len(classes) < 2:
         found = "none" if len(classes) == 0 else f"only {shown(classes.tolist()[0])}"
         raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,12 @@ from torch import Tensor
 
 from graphlatent.errors import RunFolderError
 from graphlatent.estimator import Estimator
+from graphlatent.finetuning.head import ClassifierHead
+from graphlatent.finetuning.settings import FineTuneSettings
 from graphlatent.finetuning.tuner import EpochRecord
 from graphlatent.io.layout import CLASSIFIER
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.io.tensor_forms import TensorForm, check_tensors
 from graphlatent.io.tensors import load_tensors, save_tensors
 from graphlatent.methods.registry import load_estimator
 
@@ -65,51 +68,52 @@ class FineTuned:
 
     @classmethod
     def from_text(cls, text: str) -> FineTuned:
-        """What `to_text` wrote. Raises KeyError, TypeError or ValueError where it did not."""
-        values = json.loads(text)
+        """What `to_text` wrote.
+
+        Raises:
+            ValueError: where it did not; says what is wrong. Also KeyError, TypeError and
+                OverflowError, of values of other types.
+        """
+        try:
+            values = json.loads(text)
+        except RecursionError as error:
+            raise ValueError("its text is nested too deeply") from error
         if values["format"] != _FORMAT:
             raise ValueError(f"it has format {values['format']!r}, this version reads {_FORMAT}")
+        if type(values["multilabel"]) is not bool:
+            raise ValueError("its 'multilabel' is not true or false")
         settings = dict(values["settings"])
         if isinstance(settings.get("class_weight"), list):
             settings["class_weight"] = dict(settings["class_weight"])
+        names = {field.name for field in fields(FineTuneSettings)} | {"class_weight"}
+        if set(settings) != names:
+            odd = ", ".join(sorted(names.symmetric_difference(settings)))
+            raise ValueError(f"some of its settings are missing or unknown: {odd}")
         history = [
             EpochRecord(int(each["epoch"]), _number(each["loss"]), _number(each["val_loss"]))
             for each in values["history"]
         ]
         return cls(
             values["classifier"],
-            np.array(values["classes"]),
-            bool(values["multilabel"]),
+            _read_classes(values["classes"]),
+            values["multilabel"],
             settings,
             tuple(history),
         )
 
 
 def write_fine_tuned(
-    folder: str | Path,
-    estimator: Estimator,
-    head: Mapping[str, Tensor],
-    about: FineTuned,
-    *,
-    overwrite: bool,
-) -> Path:
-    """Write a run folder of the fine-tuned encoder, with the classifier in it; returns its path.
-
-    Between the two the folder holds a complete run without a classifier.
-    """
-    path = estimator.save(folder, overwrite=overwrite)
-    run = RunFolder(path, reading=estimator.reading_.to_dict())
-    with run.writing():
-        save_tensors(path / CLASSIFIER, head, about.to_text())
-        # Once more, with the checksum of the classifier.
-        run.finish(estimator.model_.state_dict(), estimator.history_)
-    return path
+    run: RunFolder, estimator: Estimator, head: Mapping[str, Tensor], about: FineTuned
+) -> None:
+    """Write a run of the fine-tuned encoder, complete only with the classifier in it."""
+    with estimator._saving(run):
+        save_tensors(run.path / CLASSIFIER, head, about.to_text())
 
 
 def read_fine_tuned(
     folder: str | Path, *, wanted: str, device: str | None
-) -> tuple[Estimator, dict[str, Tensor], FineTuned]:
-    """The fine-tuned encoder, the weights of the head, and what the classifier is.
+) -> tuple[Estimator, ClassifierHead, FineTuned]:
+    """The fine-tuned encoder, the head, and what the classifier is.
 
     Raises:
         RunFolderError: where there is no classifier, it is of another class than `wanted`, or its
@@ -127,14 +131,37 @@ def read_fine_tuned(
     tensors, text = load_tensors(path)
     try:
         about = FineTuned.from_text(text or "")
-    except (KeyError, TypeError, ValueError) as error:
+        head = _read_head(tensors, estimator.embedding_dim_, len(about.classes))
+    except KeyError as error:
+        raise RunFolderError(f"{path} is damaged: it lacks {error}. Copy it again.") from error
+    except (TypeError, ValueError, OverflowError) as error:
         raise RunFolderError(f"{path} is damaged: {error}. Copy it again.") from error
     if about.classifier != wanted:
         raise RunFolderError(
             f"{run.path} holds a {about.classifier}, which {wanted} is not. Load it with"
             " graphlatent.load_classifier."
         )
-    return estimator, tensors, about
+    return estimator, head, about
+
+
+def _read_head(tensors: Mapping[str, Tensor], width: int, num_classes: int) -> ClassifierHead:
+    """The head with these weights. Raises a ValueError where they are not those of one."""
+    head = ClassifierHead(width, num_classes)
+    check_tensors(tensors, {name: TensorForm.of(v) for name, v in head.state_dict().items()})
+    if not float(tensors["temperature"]) > 0:
+        raise ValueError(f"its temperature is {float(tensors['temperature']):g}, not above 0")
+    head.load_state_dict(tensors)
+    return head
+
+
+def _read_classes(values: Any) -> Array:
+    """Names or numbers of classes, all of one type. Raises a ValueError where they are none."""
+    found = isinstance(values, list) and len(values) > 0
+    if not found or not any(all(type(v) is kind for v in values) for kind in (str, int, bool)):
+        raise ValueError("its classes must be a list of texts or of integers")
+    if len(set(values)) < len(values):
+        raise ValueError("one of its classes is there twice")
+    return np.array(values)
 
 
 def _plain(value: Any) -> Any:

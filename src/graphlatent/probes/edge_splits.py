@@ -14,6 +14,7 @@ import torch
 
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import ConfigError, InputError, bad_argument
+from graphlatent.probes.pair_index import PairIndex
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -52,7 +53,8 @@ def hold_out_edges(
     """The graph without some of its edges, and those edges with as many pairs that are no edge.
 
     Each held-out edge is removed in both directions, and is matched with a pair without an edge of
-    the same graph: otherwise it would be enough to tell graphs apart. Self-loops stay, and nodes
+    the same graph: otherwise it would be enough to tell graphs apart. In a graph that was read with
+    bipartite=True pairs have a node of each kind. Self-loops stay, and nodes
     may lose all their neighbours. The default ratios are those of Kipf and Welling's "Variational
     Graph Auto-Encoders" (2016).
 
@@ -105,62 +107,6 @@ def hold_out_edges(
         for part in (slice(num_val), slice(num_val, None))
     )
     return LinkSplit(_without(graph, index, edges), val, test)
-
-
-@dataclass(frozen=True, eq=False)
-class PairIndex:
-    """A number for each pair of nodes of the same graph.
-
-    Graph after graph; in a graph, nodes l < h have the number h (h - 1) / 2 + l.
-
-    Args:
-        first_node: of each graph and the end, int64 [B + 1].
-        first_pair: of each graph and the end, int64 [B + 1].
-        edges: numbers of the pairs that are edges, ascending, int64 [P].
-    """
-
-    first_node: Array
-    first_pair: Array
-    edges: Array
-
-    @classmethod
-    def of(cls, graph: GraphData) -> PairIndex:
-        """The pairs of a graph."""
-        ptr: Array = graph.ptr.numpy()
-        size = np.diff(ptr)
-        index = cls(
-            ptr,
-            np.concatenate([[0], np.cumsum(size * (size - 1) // 2)]),
-            np.zeros(0, dtype=np.int64),
-        )
-        numbers = index.numbers(graph.edge_index.numpy())
-        return replace(index, edges=np.unique(numbers[numbers >= 0]))
-
-    def numbers(self, edge_index: Array) -> Array:
-        """The pair of each edge [E] from [2, E], whatever its direction; -1 for self-loops."""
-        low, high = edge_index.min(0), edge_index.max(0)
-        graph = np.searchsorted(self.first_node, low, side="right") - 1
-        low, high = low - self.first_node[graph], high - self.first_node[graph]
-        start = self.first_pair[graph]
-        numbers: Array = np.where(low == high, -1, start + high * (high - 1) // 2 + low)
-        return numbers
-
-    def graph_of(self, pairs: Array) -> Array:
-        """The graph of each pair."""
-        graph: Array = np.searchsorted(self.first_pair, pairs, side="right") - 1
-        return graph
-
-    def nodes(self, pairs: Array) -> Array:
-        """The nodes of each pair, int64 [Q, 2], the smaller number first."""
-        graph = self.graph_of(pairs)
-        number = pairs - self.first_pair[graph]
-        high = ((1 + np.sqrt(1 + 8 * number.astype(np.float64))) / 2).astype(np.int64)
-        # Correct the rounding of the square root
-        high += (high * (high + 1) // 2 <= number).astype(np.int64) - (
-            high * (high - 1) // 2 > number
-        )
-        nodes = np.stack([number - high * (high - 1) // 2, high], axis=1)
-        return nodes + self.first_node[graph][:, None]
 
 
 def sample_pairs(index: PairIndex, count: int, *, rng: np.random.Generator) -> tuple[Array, Array]:

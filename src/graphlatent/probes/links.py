@@ -23,11 +23,11 @@ from graphlatent.probes.design import Design
 from graphlatent.probes.edge_splits import (
     LinkPairs,
     LinkSplit,
-    PairIndex,
     hold_out_edges,
     sample_pairs,
 )
 from graphlatent.probes.neighbours import float64_rows
+from graphlatent.probes.pair_index import PairIndex
 from graphlatent.probes.results import Choice
 from graphlatent.probes.solver.losses import Sigmoid
 from graphlatent.probes.solver.newton import minimize

@@ -8,32 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from graphlatent.io.runfolder import Snapshot
+from graphlatent.io.tensor_forms import TensorForm, check_tensors
 
 if TYPE_CHECKING:
     from graphlatent.training.loop import Training
 
 _FLOATS = (torch.float32, torch.float64)
 _MOMENTS = ("exp_avg", "exp_avg_sq")
-
-
-@dataclass(frozen=True)
-class _Form:
-    """The shape and the allowed types of a tensor."""
-
-    shape: tuple[int, ...]
-    dtypes: tuple[torch.dtype, ...]
-
-    @classmethod
-    def of(cls, tensor: Tensor) -> _Form:
-        """Those of `tensor`."""
-        return cls(tuple(tensor.shape), (tensor.dtype,))
 
 
 def check_snapshot(snapshot: Snapshot, training: Training) -> dict[str, Any]:
@@ -48,14 +35,7 @@ def check_snapshot(snapshot: Snapshot, training: Training) -> dict[str, Any]:
     """
     position = _position(snapshot.position, training)
     tensors = snapshot.tensors
-    expected = _expected(position, training, tensors)
-    missing, unknown = sorted(set(expected) - set(tensors)), sorted(set(tensors) - set(expected))
-    if missing or unknown:
-        told = [f"lacks {', '.join(missing)}"] if missing else []
-        told += [f"has the unknown {', '.join(unknown)}"] if unknown else []
-        raise ValueError(f"it {' and '.join(told)}")
-    for name, form in expected.items():
-        _check_tensor(name, tensors[name], form)
+    check_tensors(tensors, _expected(position, training, tensors))
     training.watch.check(tensors, position["epoch"])
     _check_steps(tensors)
     _check_generators(tensors, position["step"], training)
@@ -89,10 +69,10 @@ def _position(text: str, training: Training) -> dict[str, Any]:
 
 def _expected(
     position: Mapping[str, Any], training: Training, tensors: Mapping[str, Tensor]
-) -> dict[str, _Form]:
+) -> dict[str, TensorForm]:
     """The form of every tensor that the run would save at this position."""
     width = training.num_values
-    forms = {f"model.{k}": _Form.of(v) for k, v in training.model.state_dict().items()}
+    forms = {f"model.{k}": TensorForm.of(v) for k, v in training.model.state_dict().items()}
     parameters = [p for group in training.optimizer.param_groups for p in group["params"]]
     # Snapshots of earlier versions do not say which weights had a gradient.
     indices = position.get("moments", list(range(len(parameters))))
@@ -100,26 +80,16 @@ def _expected(
     if not isinstance(indices, list) or not all(type(i) is int and i in known for i in indices):
         raise ValueError(f"its weights with moments must be some of {len(known)}. Got {indices!r}")
     for index in indices:
-        form = _Form.of(parameters[index])
+        form = TensorForm.of(parameters[index])
         forms |= {f"optimizer.{index}.{name}": form for name in _MOMENTS}
-        forms[f"optimizer.{index}.step"] = _Form((), _FLOATS)
-    forms["plan_state"] = _Form.of(training.plan_state)
-    forms["step_state"] = _Form.of(training.step_generator.get_state())
-    forms["history"] = _Form((position["epoch"], width + 1), (torch.float64,))
+        forms[f"optimizer.{index}.step"] = TensorForm((), _FLOATS)
+    forms["plan_state"] = TensorForm.of(training.plan_state)
+    forms["step_state"] = TensorForm.of(training.step_generator.get_state())
+    forms["history"] = TensorForm((position["epoch"], width + 1), (torch.float64,))
     watched = training.watch.expected(tensors, position["epoch"])
-    forms |= {name: _Form.of(value) for name, value in watched.items()}
-    forms["values"] = _Form((position["step"], width), _FLOATS)
+    forms |= {name: TensorForm.of(value) for name, value in watched.items()}
+    forms["values"] = TensorForm((position["step"], width), _FLOATS)
     return forms
-
-
-def _check_tensor(name: str, value: Tensor, form: _Form) -> None:
-    if tuple(value.shape) != form.shape or value.dtype not in form.dtypes:
-        raise ValueError(
-            f"its {name} must be {form.dtypes[0]} of shape {form.shape}. Got {value.dtype} of shape"
-            f" {tuple(value.shape)}"
-        )
-    if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-        raise ValueError(f"its {name} holds numbers that are not finite")
 
 
 def _check_steps(tensors: Mapping[str, Tensor]) -> None:

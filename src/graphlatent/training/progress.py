@@ -7,7 +7,8 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from rich.console import Console
@@ -47,7 +48,7 @@ def training_bar(
     more than a minute in an interactive session.
 
     Args:
-        settings: `progress` and `epochs`.
+        settings: of the training; resolved, so that the advice fits the graph.
         hooks: hooks to extend; their own functions are still called.
         after_seconds: time before the bar appears.
     """
@@ -80,19 +81,44 @@ def training_bar(
 
 
 def _tell_time(seconds: float, epochs: int, settings: Settings) -> None:
-    if not settings.progress and seconds < _LONG:
+    series = _SERIES.get()
+    if (not settings.progress and seconds < _LONG) or (series is not None and series.told):
         return
     most = "" if settings.patience is None else "at most "
     text = f"training takes {most}{in_words(seconds)} ({counted(epochs, 'epoch')})"
+    if series is not None:
+        series.told = True
+        text += f", {counted(series.count, 'time')}"
     if seconds >= _VERY_LONG:
         text += f"; {_shorter(settings)} would take less"
     _console().print(f"note: {text}", style="dim")
 
 
+@dataclass
+class _Series:
+    """Several trainings of one command, and whether their time was said."""
+
+    count: int
+    told: bool = False
+
+
+_SERIES: ContextVar[_Series | None] = ContextVar("series", default=None)
+
+
+@contextmanager
+def series_of_trainings(count: int) -> Iterator[None]:
+    """Within this context the time is said for the first of `count` trainings only."""
+    token = _SERIES.set(_Series(count) if count > 1 else None)
+    try:
+        yield
+    finally:
+        _SERIES.reset(token)
+
+
 def _shorter(settings: Settings) -> str:
     """Settings with which training is shorter."""
     ways = []
-    if getattr(settings, "preset", None) == "plus" and getattr(settings, "size", "") != "small":
+    if getattr(settings, "_small_is_shorter", False):
         ways.append("size=small")
     if isinstance(settings, NodeSettings) and settings.batching == "full":
         ways.append("batching=nodes")

@@ -14,7 +14,6 @@ from graphlatent.io.history import History
 from graphlatent.methods.base import Method
 from graphlatent.training.collapse import collapse_warning, find_collapse
 from graphlatent.training.diagnostics import (
-    NUM_ROWS,
     Monitor,
     is_measured,
     measure_names,
@@ -112,10 +111,11 @@ class Watch:
             return {DIAGNOSTICS: torch.empty(0, 0, dtype=torch.float64)}
         count = len(measured_epochs(epoch, self.settings.epochs))
         table = torch.empty(count, 1 + len(self.names), dtype=torch.float64)
-        # Any number of rows and columns can be compared with later rows.
+        # Later rows are compared with them row by row; any number of columns will do.
+        num_rows = len(Monitor(self.method, self.source).rows)
         shape = tensors[START].shape if START in tensors else torch.Size()
-        fits = len(shape) == 2 and 0 < shape[0] <= NUM_ROWS
-        forms = {DIAGNOSTICS: table, START: torch.empty(shape if fits else (1, 1))}
+        width = shape[1] if len(shape) == 2 and shape[1] > 0 else 1
+        forms = {DIAGNOSTICS: table, START: torch.empty(num_rows, width)}
         if selects(self.settings):
             forms |= {f"{KEPT}{name}": v for name, v in self.model.state_dict().items()}
         return forms

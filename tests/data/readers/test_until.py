@@ -151,3 +151,13 @@ def test_wrong_options():
     edges = np.array([[0, 1], [1, 0]])
     with pytest.raises(InputError, match=r"option 'time' names .* has none"):
         read_graphs((edges, None), time="when", until="2024")
+
+
+def test_dates_at_the_end_of_the_calendar():
+    """What ends with the year 9999 includes every time that there is."""
+    days = ["2024-06-29", "9999-12-31", "2024-07-01", "9998-01-01"]
+    for until in ("9999", "9999-12", "9999-12-31", "9999-12-31 23", "9999-12-31 23:59:59"):
+        assert read(frame(days), until) == 4
+    assert read(frame(days), "9998") == 3
+    with pytest.raises(InputError, match="'0000-01', no date and no number"):
+        read_graphs(frame(days), time="when", until="0000-01")

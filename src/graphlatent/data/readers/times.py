@@ -142,11 +142,17 @@ def _end(text: str) -> tuple[pd.Timestamp, bool] | None:
         start = start.tz_localize("UTC") if start.tz is None else start.tz_convert("UTC")
         if all(given):
             return start, True
-        length: dict[str, Any] = {_LENGTH[sum(given) - 1]: 1}
-        return start + pd.DateOffset(**length), False
-    # A month or a day that there is not, or a year that 64 bits do not hold.
+        if start.year < 1:
+            return None
+    # A month or a day that there is not, or the year 0.
     except (ValueError, OverflowError):
         return None
+    length: dict[str, Any] = {_LENGTH[sum(given) - 1]: 1}
+    try:
+        return start + pd.DateOffset(**length), False
+    # It ends with the year 9999, the last that there is.
+    except (ValueError, OverflowError):
+        return pd.Timestamp(dt.datetime.max, tz="UTC"), True
 
 
 def _numbers(values: pd.Series[Any]) -> Array | None:

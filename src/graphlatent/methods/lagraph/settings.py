@@ -297,6 +297,13 @@ class LaGraphSettings(Settings):
                 f"edge_drop of {owner} needs encoder='gin' or a module of your own. Got 'gcn'."
             )
 
+    @property
+    def _small_is_shorter(self) -> bool:
+        """Whether size='small' would make training shorter: not where it is as narrow already."""
+        sizes = GRAPH_SIZES if isinstance(self, GraphSettings) else NODE_SIZES
+        wider = self.hidden_dim is None or self.hidden_dim > sizes["small"]["hidden_dim"]
+        return self.preset == "plus" and self.size != "small" and wider
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class NodeLaGraphSettings(LaGraphSettings, NodeSettings):

@@ -19,6 +19,7 @@ from graphlatent.probes.evaluation.comparison import (
 from graphlatent.probes.links import LinkResult, LinkSplit, hold_out_edges, link_probe
 from graphlatent.probes.results import ProbeResult
 from graphlatent.representations import REPRESENTATIONS
+from graphlatent.training.progress import series_of_trainings
 
 COMPARED = {EMBEDDINGS: "trained", UNTRAINED: "random", RAW_FEATURES: "raw"}
 """Names of the compared representations in `REPRESENTATIONS`."""
@@ -66,7 +67,8 @@ def evaluate_links(estimator: Estimator, splits: dict[int, LinkSplit]) -> ProbeC
         estimator: fitted with the seed as `random_state` on the edges that each split keeps.
         splits: by seed.
     """
-    found = [_representations(estimator, split, seed) for seed, split in splits.items()]
+    with series_of_trainings(len(splits)):
+        found = [_representations(estimator, split, seed) for seed, split in splits.items()]
     return ProbeComparison({name: _by_metric([each[name] for each in found]) for name in found[0]})
 
 

@@ -69,10 +69,8 @@ class EvaluationPlan:
     def description(self) -> str:
         """Which rows are measured on."""
         if self.is_search:
-            return (
-                f"{counted(self.num_seeds, 'seed')} of {SEARCHES[self.kind]} on all rows with a"
-                " label"
-            )
+            seeds = counted(self.num_seeds, "seed")
+            return f"{seeds} of {SEARCHES[self.kind]} on all rows with a label"
         seeds = "" if self.num_seeds == 1 else f", with {self.num_seeds} seeds"
         if self.num_folds is not None:
             return f"{self.num_folds} shuffled folds{seeds}"
