@@ -349,9 +349,7 @@ def label_free_table() -> str:
             losses[rule].append(score - best)
             at = "/".join(str(r["epoch"][rule]) for r in records_of)
             cells.append(f"{score:.1f} ({at})")
-        collapsed = "/".join(
-            "-" if r["collapse"] is None else str(r["collapse"]) for r in records_of
-        )
+        collapsed = "/".join(str(r["collapse"] or "-") for r in records_of)
         lines.append(
             f"| {name} | {settings} | {epochs} | {len(records_of)} | {best:.1f} |"
             f" {' | '.join(cells)} | {collapsed} |"

@@ -8,6 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from graphlatent.embedding import Embeddings
+from probe_cases import KINDS, NAMES
+
 
 @pytest.fixture
 def tables(tmp_path) -> Path:
@@ -30,4 +33,29 @@ def tables(tmp_path) -> Path:
     )
     edges.to_csv(tmp_path / "edges.csv", index=False)
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def rows() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return (rng.normal(size=(3, 4))[np.arange(60) % 3] + rng.normal(size=(60, 4))).astype(
+        np.float32
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, rows):
+    """Embeddings by name in e.parquet, and a label table in another order."""
+    Embeddings(rows, NAMES).save(tmp_path / "e.parquet")
+    table = pd.DataFrame(
+        {
+            "id": NAMES,
+            "kind": KINDS,
+            "age": np.arange(60) / 7,
+            "a": np.arange(60) % 2,
+            "b": (np.arange(60) % 5 == 0) * 1,
+        }
+    )
+    table.sample(frac=1, random_state=0).to_csv(tmp_path / "labels.csv", index=False)
     return tmp_path

@@ -222,7 +222,7 @@ def test_white_space_alone_is_missing(blank, others):
     """A cell that looks empty is no category, from any source, with whatever options."""
     values = [*others, blank]
     for column in (objects(*values), np.array(values), objects(*values[:3], None)):
-        with pytest.raises(InputError, match=r"'c' has 1 missing value\(s\), the first in row 3 "):
+        with pytest.raises(InputError, match=r"'c' has 1 missing value, the first in row 3 "):
             fit(with_columns(c=column))
     with pytest.raises(InputError, match="'c' has 1 missing value"):
         fit(graph_with({"hash": ["c"]}, c=objects(*values)))

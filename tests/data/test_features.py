@@ -264,8 +264,8 @@ class TestFarValues:
         spec = fit(with_columns(a=[0.001, 0.002, 0.003], b=[1.0, 2.0, 3.0]))
         message = (
             r"Column 'a' holds -1e\+30 in row 1 .*, which is 1.2e\+33 standard deviations from the"
-            r" mean of the fitted values \(0.002, standard deviation 0.000816497\); values in 2"
-            r" row\(s\) are that far\. Their embeddings say little\. Check the unit"
+            r" mean of the fitted values \(0.002, standard deviation 0.000816497\); 2 values"
+            r" are that far from it\. Embeddings of such rows say little\. Check the unit"
         )
         with pytest.warns(GraphLatentWarning, match=message):
             encode_features(spec, with_columns(a=[0.001, -1e30, 1e29], b=[1.0, 1e5, -1e5]))

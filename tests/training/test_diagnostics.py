@@ -14,7 +14,13 @@ from graphlatent import GraphLaGraph, NodeBGRL, NodeDGI, NodeLaGraph, RunFolder
 from graphlatent.errors import ConfigError, TrainingInterrupted
 from graphlatent.io.history import History
 from graphlatent.methods.base import combine
-from graphlatent.training.diagnostics import NUM_ROWS, Monitor, is_measured, measured_epochs
+from graphlatent.training.diagnostics import (
+    NUM_GRAPHS,
+    NUM_ROWS,
+    Monitor,
+    is_measured,
+    measured_epochs,
+)
 from graphlatent.training.hooks import Hooks
 from graphlatent.training.measures import alignment, effective_rank
 from trainings import make_training
@@ -107,7 +113,7 @@ def test_many_rows_are_sampled_and_large_sets_of_graphs_too():
     assert len(Monitor(one.method, one.batches).rows) == NUM_ROWS
     many = make_training("graph", "graphs", sizes=(2,) * 1100)
     monitor = Monitor(many.method, many.batches)
-    assert monitor.batch.num_graphs == len(monitor.rows) == NUM_ROWS
+    assert monitor.batch.num_graphs == len(monitor.rows) == NUM_GRAPHS
 
 
 @pytest.mark.parametrize("level", ["node", "graph"])

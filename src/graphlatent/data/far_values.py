@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphlatent.data.places import place_of
+from graphlatent.display import are
 from graphlatent.errors import warn
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -37,6 +38,6 @@ def warn_of_far_values(
     warn(
         f"Column '{name}' holds {standard[row] * std + mean:g} {place_of(row, node_ids)}, which is"
         f" {distance[row]:.2g} standard deviations from the mean of the fitted values ({mean:g},"
-        f" standard deviation {std:g}); values in {int(far.sum()):,} row(s) are that far. Their"
-        " embeddings say little. Check the unit of the column, or fit a new model."
+        f" standard deviation {std:g}); {are(int(far.sum()), 'value')} that far from it."
+        " Embeddings of such rows say little. Check the unit of the column, or fit a new model."
     )

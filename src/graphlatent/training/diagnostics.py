@@ -27,11 +27,12 @@ from graphlatent.training.measures import (
     recovery,
 )
 
-NUM_ROWS = 1024
+NUM_ROWS = 512
 """Rows that are measured, at most."""
-_RANK_ROWS = 512
-# Graphs that are encoded for a measurement have about this many nodes at most.
-_NUM_NODES = 1 << 16
+NUM_GRAPHS = 256
+"""Graphs that are encoded for a measurement, at most: the work of a few steps."""
+# They have about this many nodes at most.
+_NUM_NODES = 1 << 15
 _SEED = 20_200_208
 # Epochs between two measurements, as a share of those before them.
 _SPACING = 0.25
@@ -101,7 +102,7 @@ class Monitor:
         if not bool(torch.isfinite(rows).all()):
             return dict.fromkeys(measure_names(self.method), float("nan"))
         values = {
-            "effective_rank": effective_rank(rows[:_RANK_ROWS]),
+            "effective_rank": effective_rank(rows),
             "column_std": column_std(rows),
             "dead_units": dead_units(rows),
             "recovery": recovery(self.start, rows),
@@ -121,10 +122,10 @@ def _sample(source: BatchSource) -> Batch:
         return source.take(source.plan(generator)[0])
     # Padded mini-batches list an empty graph more.
     ptr = ptr[: everything.num_graphs + 1]
-    order = torch.randperm(everything.num_graphs, generator=generator)[:NUM_ROWS].to(ptr.device)
+    order = torch.randperm(everything.num_graphs, generator=generator)[:NUM_GRAPHS].to(ptr.device)
     num_nodes = torch.cumsum(torch.diff(ptr)[order], 0)
     order = order[: max(1, int((num_nodes <= _NUM_NODES).sum()))]
-    return GraphBatches(everything, ptr, batch_size=NUM_ROWS).take(order)
+    return GraphBatches(everything, ptr, batch_size=NUM_GRAPHS).take(order)
 
 
 def _alignment(views: EmbeddedViews) -> float:

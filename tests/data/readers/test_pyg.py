@@ -67,7 +67,7 @@ def test_pyg_what_is_not_used_of_many_graphs_is_said_once():
     assert str(caught[0].message) == (
         "graph 0: edge_attr of shape (4, 3) is not used: only one number per edge can be used, as"
         " its weight. Features of edges are read with read_graphs(...,"
-        " edge_features=['edge_attr']). The same holds for 1 more graph(s)."
+        " edge_features=['edge_attr']). The same holds for 1 more graph."
     )
 
 
