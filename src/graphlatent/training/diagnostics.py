@@ -27,8 +27,9 @@ from graphlatent.training.measures import (
     recovery,
 )
 
-NUM_ROWS = 512
-"""Rows that are measured, at most."""
+NUM_ROWS = 1024
+"""Rows that are measured, at most; half of them are those that `recovery` is fitted on."""
+_RANK_ROWS = 512
 NUM_GRAPHS = 256
 """Graphs that are encoded for a measurement, at most: the work of a few steps."""
 # They have about this many nodes at most.
@@ -102,7 +103,7 @@ class Monitor:
         if not bool(torch.isfinite(rows).all()):
             return dict.fromkeys(measure_names(self.method), float("nan"))
         values = {
-            "effective_rank": effective_rank(rows),
+            "effective_rank": effective_rank(rows[:_RANK_ROWS]),
             "column_std": column_std(rows),
             "dead_units": dead_units(rows),
             "recovery": recovery(self.start, rows),
