@@ -7,7 +7,8 @@ where it is needed, and is refused where it has changed since.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from graphlatent.data.graph import GraphData
 from graphlatent.data.ids import id_array, of_one_type
+from graphlatent.data.readers.labels import KeyedColumns
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.data.readers.read import read_graphs
 from graphlatent.embedding import Embeddings
@@ -101,6 +103,37 @@ def node_table(run: RunFolder) -> Path | None:
     """The node table that a run was trained with, where there was one."""
     nodes = _places(run)[1]
     return None if nodes is None else Path(nodes)
+
+
+def labels_of_run(embeddings: Path) -> Path | KeyedColumns:
+    """The labels that came with the graph of a run: its node table, or those in the graph itself.
+
+    Args:
+        embeddings: a run folder; files of embeddings are refused, since they name no graph.
+
+    Raises:
+        InputError: where it is not known which labels, or there are none.
+    """
+    run = RunFolder(embeddings)
+    if not run.started:
+        # Says so where there is nothing at all.
+        files.read_embeddings(embeddings)
+        raise InputError(
+            f"Which labels? {embeddings} is no run folder, so name a table of labels by --labels."
+        )
+    table = node_table(run)
+    if table is not None:
+        return table
+    labels = read_input(run).y
+    if labels is None:
+        raise InputError(f"The graph of {run.path} has no labels. Give a table by --labels.")
+    keys = files.read_embeddings(embeddings).keys
+    columns = labels.reshape(len(labels), -1).T
+    names: Sequence[str] = options_of_run(run).labels
+    if len(names) != len(columns):
+        names = ["label"] if len(columns) == 1 else [f"label {k}" for k in range(len(columns))]
+    where = f"the graph of {run.path}"
+    return KeyedColumns(dict(zip(names, columns, strict=True)), replace(keys, where=where))
 
 
 def _places(run: RunFolder) -> tuple[str, str | None]:

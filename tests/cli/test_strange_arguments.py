@@ -46,7 +46,7 @@ def typed(monkeypatch, capsys, tables):
         (["train", "a.csv", "b.csv", "--out", "r"], "Got unexpected extra argument"),
         (["demo", "--seed", "abc"], "Invalid value for '--seed': "),
         (["demo", "--seed", "9" * 30], "Invalid value for '--seed': "),
-        (["probe", "run"], "Missing option '--labels'."),
+        (["probe"], "Missing argument 'EMBEDDINGS'. See 'graphlatent probe --help'."),
         (["probe", "run", "--labels", "x.csv", "--splits", "9" * 30], "for '--splits': "),
         (["probe", "run", "--labels", "x.csv", "--seeds", "9" * 30], "for '--seeds': "),
         (["links", "edges.csv", "--seeds", "9" * 30], "Invalid value for '--seeds': "),

@@ -25,14 +25,15 @@ def probe(
         ),
     ],
     labels: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--labels",
             help=(
-                "Table (.csv .tsv .parquet) with ids and labels, or .npy / .npz in the same order."
+                "Table (.csv .tsv .parquet) with ids and labels, or .npy / .npz in the same order,"
+                " in place of the labels that came with the graph of the run."
             ),
         ),
-    ],
+    ] = None,
     label: Annotated[
         list[str] | None,
         typer.Option(
@@ -147,10 +148,13 @@ def probe(
     Its settings are chosen without the test labels.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+        from graphlatent.data.readers.options import options_of_run
+        from graphlatent.io.runfolder import RunFolder
         from graphlatent.probes.evaluation.baselines import GraphChoice
         from graphlatent.probes.evaluation.files import read_task
         from graphlatent.probes.evaluation.plan import evaluation_plan
         from graphlatent.probes.evaluation.report import PreparedProbe
+        from graphlatent.saved import labels_of_run
 
         plan = evaluation_plan(
             kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds, metric=metric
@@ -169,10 +173,14 @@ def probe(
             raise ConfigError(
                 "Leave out '--graph': with --no-baselines nothing is computed from it."
             )
+        source = labels_of_run(embeddings) if labels is None else labels
+        names = tuple(label or ())
+        if labels is None:
+            names = names or options_of_run(RunFolder(embeddings)).labels
         probe_task = read_task(
             embeddings,
-            labels,
-            label=label or (),
+            source,
+            label=names,
             id_column=id_column,
             raw=raw,
             graph=choice,
@@ -185,7 +193,8 @@ def probe(
             output.note(note)
         with output.working("probing") as progress:
             report = prepared.run(baselines=not no_baselines, progress=progress)
-        result = {"embeddings": str(embeddings), "labels": str(labels), **report.to_dict()}
+        where = str(source) if isinstance(source, Path) else source.where
+        result = {"embeddings": str(embeddings), "labels": where, **report.to_dict()}
         print_scores(output, report.title, report.tables)
         for sentence in report.sentences:
             output.say(sentence)

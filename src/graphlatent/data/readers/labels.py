@@ -7,7 +7,7 @@ from 0, as ids. Legend: M rows, n rows of the other table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from graphlatent.data.readers.array_files import (
 )
 from graphlatent.data.readers.arrow import LoadedTable, load_table, to_array
 from graphlatent.data.readers.options import TableOptions
+from graphlatent.display import listed
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -84,6 +85,16 @@ class KeyedColumns:
     def where(self) -> str:
         """The table, for messages."""
         return self.keys.where
+
+    def named(self, names: Sequence[str]) -> KeyedColumns:
+        """These columns only; all where none is named. Raises where there is no such column."""
+        unknown = [name for name in names if name not in self.columns]
+        if unknown:
+            raise InputError(
+                f"{self.where} has no labels '{unknown[0]}', but {listed(self.columns)}. For other"
+                " labels give a table by --labels."
+            )
+        return replace(self, columns={name: self.columns[name] for name in names or self.columns})
 
     def joined_to(self, rows: RowKeys, *, partial: bool = False) -> dict[str, Array]:
         """The columns in the order of `rows`, each [M]. Raises as `match_rows` does.

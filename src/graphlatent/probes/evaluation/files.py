@@ -24,7 +24,13 @@ from graphlatent.data.readers.array_files import (
     row_numbers,
 )
 from graphlatent.data.readers.arrow import load_table, to_array
-from graphlatent.data.readers.labels import RowKeys, read_feature_columns, read_keys, read_labels
+from graphlatent.data.readers.labels import (
+    KeyedColumns,
+    RowKeys,
+    read_feature_columns,
+    read_keys,
+    read_labels,
+)
 from graphlatent.data.readers.later import with_codes
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.embedding import SUFFIXES
@@ -57,7 +63,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 def read_task(
     embeddings: Path,
-    labels: Path,
+    labels: Path | KeyedColumns,
     *,
     label: Sequence[str] = (),
     id_column: str | None = None,
@@ -71,8 +77,9 @@ def read_task(
 
     Args:
         embeddings: a run folder, or a file of embeddings (.parquet, .npz, .csv or .npy).
-        labels: a table with ids and labels, or .npy / .npz in the order of the embeddings.
-        label: the label columns; empty for the only one.
+        labels: a table with ids and labels, .npy / .npz in the order of the embeddings, or columns
+            that were read.
+        label: the label columns; empty for the only one of a table, or all that were read.
         id_column: the column of ids in `labels` and `raw`; None for that of the embeddings.
         raw: a node table whose feature columns are probed beside the embeddings, in place of the
             features of the graph.
@@ -88,16 +95,19 @@ def read_task(
     stored = read_embeddings(embeddings)
     run = RunFolder(embeddings)
     options = options_of_run(run)
-    # Molecules without a column of ids have the numbers of their rows.
-    numbered = None if options.smiles is None or len(stored.keys.columns) > 1 else options.id
-    table = read_labels(
-        labels,
-        label=label,
-        id_column=id_column,
-        rows=stored.keys,
-        options=options,
-        numbered=numbered,
-    )
+    if isinstance(labels, Path):
+        # Molecules without a column of ids have the numbers of their rows.
+        numbered = None if options.smiles is None or len(stored.keys.columns) > 1 else options.id
+        table = read_labels(
+            labels,
+            label=label,
+            id_column=id_column,
+            rows=stored.keys,
+            options=options,
+            numbered=numbered,
+        )
+    else:
+        table = labels.named(label)
     columns = table.joined_to(stored.keys, partial=True)
     found = probe_labels(columns, where=table.where, task=task, positive=positive)
     refuse_features_of_run(run, found.names)
