@@ -24,6 +24,7 @@ EXTRAS = {
     "umap": ("umap-learn", "maps by UMAP"),
     "interactive": ("plotly", "interactive maps"),
     "polars": ("polars", "polars frames"),
+    "scale": ("duckdb", "graphs larger than memory"),
 }
 
 

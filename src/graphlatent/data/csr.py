@@ -1,0 +1,125 @@
+"""One graph by rows, in memory or memory-mapped: what training on pieces cuts its steps out of.
+
+Row i lists the nodes that node i receives messages from, in ascending order. In an undirected graph
+these are its neighbours. Tensors may be views of memory-mapped files, of which only the pages that
+are used are read. Legend: N nodes, E edges, F features, M edges of some rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from graphlatent.data.batches import EdgeList, ranges
+from graphlatent.data.graph import GraphData
+from graphlatent.ops.sparse import SparseMatrix, take_rows
+
+
+class FeatureRows(Protocol):
+    """Features of nodes, of which a step takes some rows."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+
+    def take(self, index: Tensor) -> Tensor | SparseMatrix:
+        """The encoded features of the nodes `index`, float32 [R, F], dense or sparse."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixRows:
+    """The rows of a feature matrix that is there as a whole, possibly memory-mapped."""
+
+    x: Tensor | SparseMatrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+        return int(self.x.shape[0]), int(self.x.shape[1])
+
+    def take(self, index: Tensor) -> Tensor | SparseMatrix:
+        """The rows `index`."""
+        return take_rows(self.x, index)
+
+
+@dataclass(frozen=True, eq=False)
+class CSRGraph:
+    """One graph by rows.
+
+    Args:
+        indptr: first edge of each row and the end, int64 [N + 1].
+        indices: the nodes that each row receives from, int32 or int64 [E], ascending in a row.
+        weight: float32 [E], or None.
+        x: encoded features.
+        undirected: every edge is in both rows, with one weight.
+        coordinates: for the embedding, float32 [N, C], or None.
+    """
+
+    indptr: Tensor
+    indices: Tensor
+    weight: Tensor | None
+    x: FeatureRows
+    undirected: bool = True
+    coordinates: Tensor | None = None
+
+    @classmethod
+    def of(cls, graph: GraphData) -> CSRGraph:
+        """A graph in memory, whose features are encoded, by rows."""
+        if graph.x is None:
+            raise ValueError("encode the features of the graph before cutting pieces out of it")
+        source, target = graph.edge_index
+        weight = graph.edge_weight
+        if graph.undirected:
+            # Sorted by source; the same edges sorted by target have their ends exchanged.
+            row, col = source, target
+        else:
+            order = torch.argsort(target, stable=True)
+            row, col = target[order], source[order]
+            weight = None if weight is None else weight[order]
+        indptr = torch.zeros(graph.num_nodes + 1, dtype=torch.int64)
+        indptr[1:] = torch.cumsum(torch.bincount(row, minlength=graph.num_nodes), 0)
+        return cls(indptr, col, weight, MatrixRows(graph.x), graph.undirected, graph.coordinates)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return int(self.indptr.numel()) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """E: an undirected edge counts twice."""
+        return int(self.indices.numel())
+
+    def degree(self, index: Tensor) -> Tensor:
+        """The number of stored edges of the rows `index`, int64 [R]."""
+        return self.indptr[index + 1] - self.indptr[index]
+
+    def edges_of(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """All edges of the rows `index` [R], row by row.
+
+        Returns:
+            The position in `index` of each edge's row, int64 [M]; the node at its other end, int64
+            [M]; its weight, [M] or None.
+        """
+        begin, end = self.indptr[index], self.indptr[index + 1]
+        pick = ranges(begin, end)
+        position = torch.repeat_interleave(torch.arange(index.numel()), end - begin)
+        weight = None if self.weight is None else self.weight[pick]
+        return position, self.indices[pick].to(torch.int64), weight
+
+    def induced(self, index: Tensor) -> EdgeList:
+        """The edges between the nodes `index` (ascending), numbered by position in it."""
+        row, node, weight = self.edges_of(index)
+        place = torch.searchsorted(index, node).clamp(max=max(index.numel() - 1, 0))
+        kept = index[place] == node if index.numel() else node < 0
+        row, col = row[kept], place[kept]
+        weight = None if weight is None else weight[kept]
+        if not self.undirected:
+            order = torch.argsort(col, stable=True)
+            row, col = row[order], col[order]
+            weight = None if weight is None else weight[order]
+            return EdgeList(torch.stack([col, row]), weight, index.numel(), False)
+        return EdgeList(torch.stack([row, col]), weight, index.numel(), True)
