@@ -321,8 +321,18 @@ def fit_scale(spec: FeatureSpec, graph: GraphData, *, row_normalize: bool = Fals
     """A spec whose scale gives the graph's rows a mean squared norm of 1; unchanged for zeros."""
     x = encode_features(replace(spec, scale=1.0), graph, row_normalize=row_normalize).x
     assert x is not None
+    return with_scale(spec, sum_of_squares(x), num_nodes=graph.num_nodes)
+
+
+def sum_of_squares(x: Tensor | SparseMatrix) -> float:
+    """The sum of the squares of a feature matrix, in float64."""
     values = (x.value if isinstance(x, SparseMatrix) else x).to(torch.float64)
-    square = float(values.square().sum()) / max(graph.num_nodes, 1)
+    return float(values.square().sum())
+
+
+def with_scale(spec: FeatureSpec, squares: float, *, num_nodes: int) -> FeatureSpec:
+    """A spec that scales rows of N nodes, whose squares have this sum, as `fit_scale` does."""
+    square = squares / max(num_nodes, 1)
     scale = square**-0.5 if square > 0 else 1.0
     return replace(spec, scale=min(max(scale, 1e-30), 1e30))
 

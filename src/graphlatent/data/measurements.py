@@ -6,7 +6,7 @@ a meaning, and standardising would make rare ones large. Legend: N nodes, F feat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -33,9 +33,39 @@ def moments(x: Tensor) -> tuple[tuple[float, float], ...]:
     """
     exact = x.to(torch.float64)
     mean, std = exact.mean(0), exact.std(0, unbiased=False)
+    return _moment_pairs(mean, std, exact.abs().amax(0), _zero_one(exact).all(0))
+
+
+def streamed_moments(blocks: Callable[[], Iterable[Tensor]]) -> tuple[tuple[float, float], ...]:
+    """`moments` of a matrix that comes as blocks of rows, up to rounding errors.
+
+    Args:
+        blocks: returns the blocks [R, F] from the first one; called twice.
+    """
+    count = 0
+    total = largest = binary = torch.zeros(())
+    for block in blocks():
+        exact = block.to(torch.float64)
+        total = total + exact.sum(0)
+        most, zero_one = exact.abs().amax(0), _zero_one(exact).all(0)
+        largest = torch.maximum(largest, most) if count else most
+        binary = binary & zero_one if count else zero_one
+        count += len(exact)
+    mean = total / count
+    square = sum((block.to(torch.float64) - mean).square().sum(0) for block in blocks())
+    assert isinstance(square, Tensor)
+    return _moment_pairs(mean, (square / count).sqrt(), largest, binary)
+
+
+def _zero_one(values: Tensor) -> Tensor:
+    return (values == 0) | (values == 1)
+
+
+def _moment_pairs(
+    mean: Tensor, std: Tensor, largest: Tensor, binary: Tensor
+) -> tuple[tuple[float, float], ...]:
     # The rounding errors of a constant column are no signal.
-    std = torch.where(std > 1e-6 * exact.abs().amax(0), std, 0.0)
-    binary = ((exact == 0) | (exact == 1)).all(0)
+    std = torch.where(std > 1e-6 * largest, std, 0.0)
     mean, std = torch.where(binary, 0.0, mean), torch.where(binary, 1.0, std)
     return tuple(zip(mean.tolist(), std.tolist(), strict=True))
 

@@ -62,7 +62,7 @@ def fit_encoding(
     """
     spec = _fit(graph.without_edge_features(), settings, run)
     edges = fit_edge_features(graph, standardize=settings.standardize)
-    return _as_stored(replace(spec, edges=edges), run)
+    return as_stored(replace(spec, edges=edges), run)
 
 
 def _fit(graph: GraphData, settings: Settings, run: RunFolder | None) -> FeatureSpec:
@@ -84,7 +84,7 @@ def _fit(graph: GraphData, settings: Settings, run: RunFolder | None) -> Feature
     )
 
 
-def _as_stored(spec: FeatureSpec, run: RunFolder | None) -> FeatureSpec:
+def as_stored(spec: FeatureSpec, run: RunFolder | None) -> FeatureSpec:
     """The encoding that a run has stored, where this one differs by rounding errors only."""
     if run is None or run.replace or not run.can_resume():
         return spec
@@ -97,9 +97,8 @@ def _as_stored(spec: FeatureSpec, run: RunFolder | None) -> FeatureSpec:
 
 def _fit_unscaled(graph: GraphData, settings: Settings, run: RunFolder | None) -> FeatureSpec:
     spec = fit_features(graph, degree_cap=settings.degree_cap, standardize=settings.standardize)
-    if settings.scale_features and settings.standardize and not settings.row_normalize:
-        scales_few = getattr(settings, "embedding", "") == "combined"
-        spec = fit_standard(spec, graph, more_than=FEW if scales_few else 0)
+    if (limit := standardized_above(settings)) is not None:
+        spec = fit_standard(spec, graph, more_than=limit)
     if not uses_coordinates(graph, settings, run=run):
         local = spec.kind == "degree" and getattr(settings, "structure", "none") == "auto"
         return fit_local(spec, graph) if local else spec
@@ -115,6 +114,14 @@ def _fit_unscaled(graph: GraphData, settings: Settings, run: RunFolder | None) -
     features = encode_features(spec, graph, row_normalize=settings.row_normalize).x
     coordinates = replace(stored, scale=_matching_scale(features, stored.values))
     return replace(spec, structure_dim=dim, coordinates=coordinates)
+
+
+def standardized_above(settings: Settings) -> int | None:
+    """Matrices of measurements with more columns than this are standardised; None for none."""
+    if not (settings.scale_features and settings.standardize) or settings.row_normalize:
+        return None
+    # A combined embedding scales few columns itself.
+    return FEW if getattr(settings, "embedding", "") == "combined" else 0
 
 
 def _coordinates(graph: GraphData, settings: Settings, run: RunFolder | None) -> NodeCoordinates:
