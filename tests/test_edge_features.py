@@ -16,9 +16,11 @@ from graphlatent import (
     load_estimator,
     read_graphs,
 )
-from graphlatent.data.batches import GraphBatches, NodeBatches, full_batch
+from graphlatent.data.batches import GraphBatches, full_batch
+from graphlatent.data.csr import CSRGraph
 from graphlatent.data.features import encode_features
 from graphlatent.data.graph import GraphData
+from graphlatent.data.pieces import NodePieces
 from graphlatent.errors import ConfigError, RunFolderError, TrainingInterrupted
 from graphlatent.methods.lagraph.fast import can_share
 from graphlatent.training.encoding import fit_encoding
@@ -133,8 +135,8 @@ def test_batches_of_graphs_and_of_nodes_have_the_features_of_their_edges():
     batch = graphs.take(torch.tensor([5, 0, 2]))
     size = graph.num_nodes // 7
     assert as_set(batch) == {edge for edge in everything if edge[0] // size in (5, 0, 2)}
-    nodes = NodeBatches(
-        graph,
+    nodes = NodePieces(
+        CSRGraph.of(graph),
         nodes_per_step=20,
         steps_per_epoch=1,
         prepare=plain_edges,

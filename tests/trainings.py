@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 
 from cases import make_method, random_graph
-from graphlatent.data.batches import FullBatches, GraphBatches, NodeBatches, full_batch
+from graphlatent.data.batches import FullBatches, GraphBatches, full_batch
+from graphlatent.data.csr import CSRGraph
+from graphlatent.data.pieces import NodePieces
 from graphlatent.training.loop import Training, seeded
 
 CPU = torch.device("cpu")
@@ -19,8 +21,8 @@ def make_training(
     seed = method.settings.random_state
     model = method.build(graph.x.shape[1], generator=seeded(seed, 0))
     if batching == "nodes":
-        batches = NodeBatches(
-            graph,
+        batches = NodePieces(
+            CSRGraph.of(graph),
             nodes_per_step=10,
             steps_per_epoch=3,
             prepare=model.prepare,

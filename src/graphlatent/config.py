@@ -191,11 +191,30 @@ class NodeSettings(Settings):
 
     encoder: Encoder = "gcn"
     batching: Annotated[
-        Literal["full", "nodes"],
-        Doc("'full': whole graph a step; 'nodes': a random induced subgraph"),
-    ] = "full"
-    nodes_per_step: Annotated[int, Range(1), Doc("batching='nodes': nodes drawn for a step")] = 5000
-    steps_per_epoch: Annotated[int, Range(1), Doc("gradient steps that make an epoch")] = 1
+        Literal["auto", "full", "nodes", "clusters", "neighbors"],
+        Doc(
+            "what a step sees. 'full': the whole graph; 'nodes': a random induced subgraph;"
+            " 'clusters': some parts of a METIS partition; 'neighbors': nodes with sampled"
+            " neighbourhoods; 'auto': 'full' where it fits into memory, else 'clusters'"
+        ),
+    ] = "auto"
+    nodes_per_step: Annotated[
+        int, Range(1), Doc("nodes of a step, unless batching='full'; with 'neighbors' seed nodes")
+    ] = 5000
+    steps_per_epoch: Annotated[
+        int, Range(1), Doc("batching='full', 'nodes': gradient steps that make an epoch")
+    ] = 1
+    num_neighbors: Annotated[
+        int | None,
+        Range(1),
+        Doc("batching='neighbors': neighbours sampled for a node in each hop; None: all"),
+    ] = 10
+    parts_per_step: Annotated[
+        int, Range(1), Doc("batching='clusters': parts that are joined for a step")
+    ] = 10
+    num_workers: Annotated[
+        int, Range(0, 64), Doc("threads that cut the pieces of the next steps; any give the same")
+    ] = 1
     concat_input: Annotated[
         bool, Doc("append the input features to the embedding, as the paper does")
     ] = False
@@ -213,6 +232,11 @@ class NodeSettings(Settings):
     def check_together(self, owner: str) -> None:
         """Raise a `ConfigError` where settings contradict each other."""
         super().check_together(owner)
+        if self.batching in ("clusters", "neighbors") and self.steps_per_epoch != 1:
+            raise ConfigError(
+                f"steps_per_epoch of {owner} has no effect with batching='{self.batching}', where"
+                " an epoch sees every node once. Leave it out, or set nodes_per_step."
+            )
         if self.embedding == "combined" and self.concat_input:
             raise ConfigError(
                 f"concat_input=True of {owner} has no meaning with embedding='combined', which"
@@ -243,6 +267,8 @@ class GraphSettings(Settings):
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
+WITHOUT_EFFECT = ("progress", "num_workers")
+"""Settings on which no result depends."""
 # How None is written in a file.
 _NONE = "none"
 
@@ -335,13 +361,13 @@ def _is_nullable(hint: Any) -> bool:
 def to_mapping(settings: Settings) -> dict[str, Any]:
     """Every setting that is not None, as values that can be written to a file.
 
-    A custom encoder is represented by its class name. `progress` is left out, since it does not
-    affect the result.
+    A custom encoder is represented by its class name. `progress` and `num_workers` are left out,
+    since they do not affect the result.
     """
     values = {
         f.name: getattr(settings, f.name)
         for f in dataclasses.fields(settings)
-        if f.name != "progress"
+        if f.name not in WITHOUT_EFFECT
     }
     if isinstance(values["encoder"], nn.Module):
         values["encoder"] = f"custom:{type(values['encoder']).__qualname__}"

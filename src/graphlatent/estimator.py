@@ -44,6 +44,7 @@ from graphlatent.io.versions import versions
 from graphlatent.methods.base import Method
 from graphlatent.ops.devices import pick_device
 from graphlatent.setting_docs import ShownInNotebook
+from graphlatent.training.batching import adapted_settings
 from graphlatent.training.encoding import fit_encoding, stored_encoding
 from graphlatent.training.fitted import finish_model
 from graphlatent.training.loop import Hooks, Training, check_hooks, checked_epochs, seeded
@@ -111,7 +112,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         X = graph_with_features(X, y, owner=f"{type(self).__name__}.fit")
         run = run if run is None or isinstance(run, RunFolder) else RunFolder(run)
         check_hooks(hooks, owner=f"{type(self).__name__}.fit")
-        graph, settings = self._read_to_fit(X)
+        graph, settings = self._read_to_fit(X, run=run)
         self.reading_ = graph.reading
         with suited_threads(graph, settings), nullcontext() if run is None else run.writing():
             encoded, spec = self._prepare(graph, settings, run=run)
@@ -288,18 +289,20 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         """The embeddings of a batch, [M, D]."""
         return embedded_rows(self.method_, self.model_, batch)
 
-    def _resolved(self, graph: GraphData | None = None) -> Settings:
-        """The checked settings of this estimator, adapted to the size of a graph to be fitted."""
-        settings = self.settings_class(**self.get_params())
+    def _resolved(
+        self, graph: GraphData | None = None, *, run: RunFolder | None = None
+    ) -> Settings:
+        """The checked settings of this estimator, adapted to a graph to be fitted."""
+        settings, owner = self.settings_class(**self.get_params()), type(self).__name__
         if graph is not None:
-            settings = settings.adapted_to(graph.num_nodes)
-        return resolve(settings, owner=type(self).__name__)
+            settings = adapted_settings(settings, graph, run=run, owner=owner)
+        return resolve(settings, owner=owner)
 
-    def _read_to_fit(self, X: Any) -> tuple[GraphData, Settings]:
+    def _read_to_fit(self, X: Any, *, run: RunFolder | None = None) -> tuple[GraphData, Settings]:
         """The graphs to fit, and the settings that are adapted to them."""
         # Wrong settings are reported before a large file is read.
         graph = self._read(X, self._resolved())
-        return graph, self._resolved(graph)
+        return graph, self._resolved(graph, run=run)
 
     def _config(self, settings: Settings) -> RunConfig:
         return RunConfig(to_mapping(settings), self.level, self.method.name)

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from cases import as_sparse, double_batch, double_model, generator, make_settings, random_graph
-from graphlatent.data.batches import EdgeList, FullBatches, GraphBatches, NodeBatches, full_batch
+from graphlatent.data.batches import EdgeList, FullBatches, GraphBatches, full_batch
+from graphlatent.data.csr import CSRGraph
+from graphlatent.data.pieces import NodePieces
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 CPU = torch.device("cpu")
@@ -61,8 +63,13 @@ def test_an_epoch_holds_every_graph_once_in_a_new_order():
 def test_node_batches_induce_the_subgraph(sparse):
     graph = random_graph([6, 5], weighted=True, one_hot=True, density=0.6)
     graph = as_sparse(graph) if sparse else graph
-    source = NodeBatches(
-        graph, nodes_per_step=6, steps_per_epoch=3, prepare=plain, device=CPU, dtype=torch.float32
+    source = NodePieces(
+        CSRGraph.of(graph),
+        nodes_per_step=6,
+        steps_per_epoch=3,
+        prepare=plain,
+        device=CPU,
+        dtype=torch.float32,
     )
     plan = source.plan(generator(0))
     assert len(plan) == 3
@@ -78,8 +85,8 @@ def test_node_batches_induce_the_subgraph(sparse):
 def test_node_batches_normalise_the_subgraph_anew():
     graph = random_graph([12], density=0.5)
     model = double_model(make_settings("node"), 4)
-    source = NodeBatches(
-        graph,
+    source = NodePieces(
+        CSRGraph.of(graph),
         nodes_per_step=5,
         steps_per_epoch=1,
         prepare=model.prepare,
@@ -94,16 +101,26 @@ def test_node_batches_normalise_the_subgraph_anew():
 
 def test_more_nodes_than_there_are_is_all_of_them():
     graph = random_graph([4])
-    source = NodeBatches(
-        graph, nodes_per_step=99, steps_per_epoch=1, prepare=plain, device=CPU, dtype=torch.float32
+    source = NodePieces(
+        CSRGraph.of(graph),
+        nodes_per_step=99,
+        steps_per_epoch=1,
+        prepare=plain,
+        device=CPU,
+        dtype=torch.float32,
     )
     assert source.plan(generator(0))[0].tolist() == [0, 1, 2, 3]
 
 
 def test_a_subset_that_misses_a_graph_counts_only_graphs_present():
     graph = random_graph([3, 3, 3])
-    source = NodeBatches(
-        graph, nodes_per_step=2, steps_per_epoch=1, prepare=plain, device=CPU, dtype=torch.float32
+    source = NodePieces(
+        CSRGraph.of(graph),
+        nodes_per_step=2,
+        steps_per_epoch=1,
+        prepare=plain,
+        device=CPU,
+        dtype=torch.float32,
     )
     batch = source.take(torch.tensor([1, 7]))
     assert batch.num_graphs == 2

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphlatent import read_graphs
-from graphlatent.data.batches import NodeBatches
 from graphlatent.data.csr import CSRGraph
+from graphlatent.data.induced import induced_subgraph
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Edges are read as undirected"),
@@ -50,18 +50,12 @@ def test_rows_and_subgraphs(directed, seed):
     assert torch.equal(key, torch.sort(key).values)
 
 
-def test_subgraphs_are_those_of_node_batches():
+def test_subgraphs_are_those_of_the_edge_list():
     graph = drawn(3)
     index = torch.tensor([0, 2, 3, 7, 8, 11])
-    source = NodeBatches(
-        graph,
-        nodes_per_step=6,
-        steps_per_epoch=1,
-        prepare=lambda edges: edges,
-        device=torch.device("cpu"),
-        dtype=torch.float32,
-    )
-    wanted, found = source.take(index).structure, CSRGraph.of(graph).induced(index)
+    chosen = torch.zeros(12, dtype=torch.bool)
+    chosen[index] = True
+    wanted, found = induced_subgraph(graph, chosen), CSRGraph.of(graph).induced(index)
     assert torch.equal(wanted.edge_index, found.edge_index)
     assert torch.equal(wanted.edge_weight, found.edge_weight)
 

@@ -10,7 +10,8 @@ import torch
 
 from cases import as_sparse, make_method, random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
-from graphlatent.data.batches import EdgeList, FullBatches, GraphBatches, NodeBatches
+from graphlatent.data.batches import FullBatches, GraphBatches
+from graphlatent.data.pieces import NodePieces
 from graphlatent.errors import ConfigError, GraphLatentWarning
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.training import setup
@@ -127,9 +128,10 @@ def test_nothing_is_precomputed_for_the_whole_graph_with_batches_of_nodes():
     graph = random_graph([30])
     method = make_method("node", batching="nodes", nodes_per_step=5)
     training, everything = set_up(graph, method, device=CPU)
-    assert isinstance(training.batches, NodeBatches)
-    kept = training.batches.everything
-    assert training.method.cache.ax is None and isinstance(kept.structure, EdgeList)
-    # The features are not copied.
-    assert kept.x.data_ptr() == graph.x.data_ptr()
+    assert isinstance(training.batches, NodePieces)
+    kept = training.batches.graph
+    assert training.method.cache.ax is None
+    # Neither features nor edges are copied.
+    assert kept.x.x.data_ptr() == graph.x.data_ptr()
+    assert kept.indices.data_ptr() == graph.edge_index[1].data_ptr()
     assert everything().num_nodes == 30

@@ -7,13 +7,20 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from graphlatent.config import Level, Settings, from_mapping, resolve, to_mapping
+from graphlatent.config import (
+    WITHOUT_EFFECT,
+    Level,
+    Settings,
+    from_mapping,
+    resolve,
+    to_mapping,
+)
 from graphlatent.methods.lagraph.method import LaGraph
 from graphlatent.methods.registry import estimator_class
 
 LAGRAPH = LaGraph.name
 # Given when a recipe is run, not by the recipe.
-GIVEN_LATER = ("random_state", "device", "progress")
+GIVEN_LATER = ("random_state", "device", *WITHOUT_EFFECT)
 
 
 def make_settings(method: str, level: Level, values: Mapping[str, Any], *, where: str) -> Settings:
@@ -29,10 +36,14 @@ def make_settings(method: str, level: Level, values: Mapping[str, Any], *, where
 def resolved_settings(settings: Settings, *, owner: str) -> dict[str, Any]:
     """Every setting as it is used, checked, in plain values; without those given later.
 
+    Where a recipe does not say otherwise, a step sees the whole graph, whatever memory there is.
+
     Raises:
         ConfigError: where a setting is out of range.
     """
     values = to_mapping(resolve(settings, owner=owner))
+    if values.get("batching") == "auto":
+        values["batching"] = "full"
     return {name: value for name, value in values.items() if name not in GIVEN_LATER}
 
 

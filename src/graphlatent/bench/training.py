@@ -143,6 +143,8 @@ class Trainings:
         # What the record says, and not what a default is for a graph of this size.
         for name in ("hidden_dim", "epochs"):
             values[name] = spec.resolved[name] if values[name] is None else values[name]
+        if values.get("batching") == "auto":
+            values["batching"] = spec.resolved["batching"]
         if "concat_input" in values:
             # Features are appended where the embedding is probed.
             values["concat_input"] = False

@@ -31,6 +31,9 @@ class EdgeList:
         num_nodes: N.
         undirected: every edge is listed in both directions with one weight.
         edge_attr: features of the edges, float [E, D], or None.
+        degree: D of each node, the sum of its incoming weights and of its self-loop (of weight 1
+            where it has none), float64 [N]. Given where the edges are a sample of those that the
+            normalisation of GCN is by; None computes it from the edges.
     """
 
     edge_index: Tensor
@@ -38,13 +41,14 @@ class EdgeList:
     num_nodes: int
     undirected: bool = True
     edge_attr: Tensor | None = None
+    degree: Tensor | None = None
 
     def to(self, device: torch.device, dtype: torch.dtype) -> EdgeList:
         """The same edges on another device."""
-        parts = (self.edge_weight, self.edge_attr)
-        weight, attr = (None if part is None else part.to(device, dtype) for part in parts)
+        parts = (self.edge_weight, self.edge_attr, self.degree)
+        weight, attr, degree = (None if part is None else part.to(device, dtype) for part in parts)
         index = self.edge_index.to(device)
-        return replace(self, edge_index=index, edge_weight=weight, edge_attr=attr)
+        return replace(self, edge_index=index, edge_weight=weight, edge_attr=attr, degree=degree)
 
     def chosen(self, which: Tensor) -> EdgeList:
         """The edges `which`, int64 or bool, with their weights and features."""
@@ -105,13 +109,7 @@ class Batch:
 
 
 class BatchSource(Protocol):
-    """A training set cut into steps.
-
-    `everything` is the whole training set as one batch; its structure is plain edges where the
-    source cuts subgraphs out of them.
-    """
-
-    everything: Batch
+    """A training set cut into steps."""
 
     def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
         """The steps of one epoch: for each, the indices that go into it."""
@@ -124,6 +122,12 @@ class BatchSource(Protocol):
 
     def cut(self, index: Tensor, shape_key: int) -> Batch:
         """`take` for steps of one shape, with `index` on the device and without a host sync."""
+
+
+class WholeSource(BatchSource, Protocol):
+    """A source that has its training set as one batch on the device."""
+
+    everything: Batch
 
 
 def edge_list(graph: GraphData) -> EdgeList:
@@ -183,54 +187,6 @@ class VariableShapeSource:
         raise TypeError("steps of variable shape are cut by `take`")
 
 
-class NodeBatches(VariableShapeSource):
-    """A random subset of nodes and the subgraph it induces, each step (the paper's Table 3)."""
-
-    def __init__(
-        self,
-        graph: GraphData,
-        *,
-        nodes_per_step: int,
-        steps_per_epoch: int,
-        prepare: Prepare,
-        device: torch.device,
-        dtype: torch.dtype,
-    ) -> None:
-        self.everything = full_batch(graph, prepare=_plain_edges, device=device, dtype=dtype)
-        self.nodes_per_step = min(nodes_per_step, graph.num_nodes)
-        self.steps_per_epoch = steps_per_epoch
-        self.prepare = prepare
-        edges = self.everything.structure
-        assert isinstance(edges, EdgeList)
-        self.edges = edges
-        self.crow = torch.zeros(graph.num_nodes + 1, dtype=torch.int64, device=device)
-        count = torch.bincount(edges.edge_index[0], minlength=graph.num_nodes)
-        self.crow[1:] = torch.cumsum(count, 0)
-
-    def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
-        """For each step, its nodes, drawn without replacement, in ascending order."""
-        num_nodes, device = self.everything.num_nodes, self.crow.device
-        draws = (
-            torch.randperm(num_nodes, generator=generator)[: self.nodes_per_step]
-            for _ in range(self.steps_per_epoch)
-        )
-        return [torch.sort(d).values.to(device) for d in draws]
-
-    def take(self, index: Tensor) -> Batch:
-        """The subgraph induced by the nodes `index` (ascending); its graphs stay apart."""
-        edges = self.edges
-        position = torch.full((edges.num_nodes,), -1, dtype=torch.int64, device=index.device)
-        position[index] = torch.arange(index.numel(), device=index.device)
-        # Edges that leave the chosen nodes.
-        pick = ranges(self.crow[index], self.crow[index + 1])
-        kept = edges.chosen(pick[position[edges.edge_index[1, pick]] >= 0])
-        kept = replace(kept, edge_index=position[kept.edge_index], num_nodes=index.numel())
-        structure = self.prepare(kept).to(index.device, self.everything.x.dtype)
-        present, graph_id = torch.unique(self.everything.graph_id[index], return_inverse=True)
-        x = take_rows(self.everything.x, index)
-        return Batch(x, structure, graph_id, present.numel(), index)
-
-
 class GraphBatches(VariableShapeSource):
     """Mini-batches of whole small graphs, each graph once an epoch, in a new order every epoch.
 
@@ -274,10 +230,6 @@ class GraphBatches(VariableShapeSource):
         chosen = edges.chosen(ranges(begin, end))
         edge_index = chosen.edge_index + torch.repeat_interleave(shift, end - begin)
         return replace(chosen, edge_index=edge_index, num_nodes=num_nodes)
-
-
-def _plain_edges(edges: EdgeList) -> Structure:
-    return edges
 
 
 def ranges(begin: Tensor, end: Tensor) -> Tensor:

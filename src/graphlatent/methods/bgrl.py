@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from graphlatent import config
-from graphlatent.config import Doc, NodeSettings, Range
-from graphlatent.data.batches import Batch, EdgeList, Structure
+from graphlatent.config import Doc, Level, NodeSettings, Range
+from graphlatent.data.batches import Batch, BatchSource, EdgeList, Structure
+from graphlatent.data.pieces import PieceSource
 from graphlatent.estimator import NodeEstimator
 from graphlatent.methods.base import EmbeddedViews, Method, Term
 from graphlatent.methods.registry import register
@@ -85,6 +86,16 @@ class BGRL(Method[BGRLSettings]):
     fixed_shapes: ClassVar[bool] = True
     has_views: ClassVar[bool] = True
 
+    def __init__(self, settings: BGRLSettings, *, level: Level) -> None:
+        super().__init__(settings, level=level)
+        self.steps_per_epoch = settings.steps_per_epoch
+
+    def begin(self, model: nn.Module, source: BatchSource) -> BatchSource:
+        """Count the steps of an epoch, for the schedule of the moving average."""
+        if isinstance(source, PieceSource):
+            self.steps_per_epoch = source.num_steps
+        return source
+
     def build(self, in_dim: int, *, generator: torch.Generator) -> BGRLModel:
         """A newly initialised predictor and encoders with batch norm before every activation."""
         settings, norm = self.settings, {"last_norm": True, "norm_first": True}
@@ -115,6 +126,8 @@ class BGRL(Method[BGRLSettings]):
         """The online encoder's embeddings of the graph, and of two random views of it."""
         encoder = cast(BGRLModel, model).encoder
         first, second = (encoder.layers(*v)[-1] for v in self._draw_views(batch, generator))
+        if batch.counts is not None:
+            first, second = first[batch.counts], second[batch.counts]
         return EmbeddedViews(self.encode(model, batch)[-1], first, second)
 
     def _draw_views(self, batch: Batch, generator: torch.Generator) -> list[View]:
@@ -142,7 +155,7 @@ class BGRL(Method[BGRLSettings]):
     def after_step(self, model: nn.Module) -> None:
         """Update the moving average of the target encoder."""
         bgrl, settings = cast(BGRLModel, model), self.settings
-        share = cast(Tensor, bgrl.steps) / max(settings.epochs * settings.steps_per_epoch, 1)
+        share = cast(Tensor, bgrl.steps) / max(settings.epochs * self.steps_per_epoch, 1)
         towards = (1 - settings.momentum) * (torch.cos(math.pi * share) + 1) / 2
         for target, online in zip(bgrl.target.parameters(), bgrl.encoder.parameters(), strict=True):
             target.lerp_(online, towards)

@@ -28,12 +28,14 @@ class DroppableMatrix(SparseMatrix):
         loop: whether a stored value is on the diagonal, bool [nnz].
         edge: whether a stored value belongs to an edge of the graph, bool [nnz]; False for added
             self-loops.
+        degree: as of `EdgeList`, [N]: without the dropped edges it is their share smaller.
     """
 
     kind: str = field(kw_only=True)
     weight: Tensor = field(kw_only=True)
     loop: Tensor = field(kw_only=True)
     edge: Tensor = field(kw_only=True)
+    degree: Tensor | None = field(default=None, kw_only=True)
 
     @classmethod
     def of(cls, edges: EdgeList, *, kind: str) -> DroppableMatrix:
@@ -54,6 +56,7 @@ class DroppableMatrix(SparseMatrix):
         loop = (row == col)[order]
         edge = (torch.arange(row.numel(), device=source.device) < source.numel())[order]
         parts: dict[str, Any] = {"kind": kind, "weight": weight, "loop": loop, "edge": edge}
+        parts["degree"] = edges.degree
         matrix = cls(crow, col[order], weight, (size, size), edges.undirected, **parts)
         return replace(matrix, value=matrix.values_of(torch.ones_like(edge)))
 
@@ -66,6 +69,8 @@ class DroppableMatrix(SparseMatrix):
         weight = self.weight.to(moved.device, moved.dtype)
         loop, edge = self.loop.to(moved.device), self.edge.to(moved.device)
         parts: dict[str, Any] = {"kind": self.kind, "weight": weight, "loop": loop, "edge": edge}
+        if self.degree is not None:
+            parts["degree"] = self.degree.to(moved.device, moved.dtype)
         return DroppableMatrix(*csr, self.shape, self.symmetric, **parts)
 
     @cached_property
@@ -82,8 +87,30 @@ class DroppableMatrix(SparseMatrix):
         weight = torch.where(self.loop & ~kept, torch.ones_like(weight), weight)
         row = self._row
         degree = weight.new_zeros(self.shape[0]).index_add(0, row, weight)
+        if self.degree is not None:
+            degree = self._remaining(self.degree, weight)
         scale = torch.where(degree > 0, degree, 1.0).rsqrt() * (degree > 0)
         return scale[row] * weight * scale[self.col]
+
+    def _remaining(self, degree: Tensor, weight: Tensor) -> Tensor:
+        """D of each node without the dropped edges, [N], where its stored edges are a sample.
+
+        Of the edges of a node the same share is kept as of the sampled ones; where it has none of
+        those, as of all sampled ones.
+
+        Args:
+            degree: D with all edges, [N].
+            weight: of the stored values, 0 where dropped, [nnz].
+        """
+        row, zeros = self._row, weight.new_zeros(self.shape[0])
+        own = zeros.index_add(0, row, weight * self.loop)
+        # A self-loop that is dropped is replaced by one of weight 1.
+        before = zeros.index_add(0, row, torch.where(self.edge, self.weight, 1.0) * self.loop)
+        sampled = zeros.index_add(0, row, self.weight * ~self.loop)
+        kept = zeros.index_add(0, row, weight * ~self.loop)
+        overall = kept.sum() / sampled.sum().clamp(min=torch.finfo(weight.dtype).tiny)
+        share = torch.where(sampled > 0, kept / torch.where(sampled > 0, sampled, 1.0), overall)
+        return own + (degree - before) * share
 
 
 def drop_edges(structure: Structure, ratio: float, *, generator: torch.Generator) -> Structure:

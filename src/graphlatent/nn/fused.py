@@ -6,11 +6,12 @@ the specification, with less memory and time. Shapes: N rows, H columns, R maske
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from graphlatent.nn.decoders import MLPDecoder
 from graphlatent.nn.encoders import GNNEncoder
-from graphlatent.nn.norm import BatchNorm
+from graphlatent.nn.norm import BatchNorm, normalize_by
 from graphlatent.ops.fused import activate_and_normalize
 from graphlatent.ops.masked import MaskedOperator
 
@@ -64,6 +65,9 @@ def decoder_body(decoder: MLPDecoder, hidden: Tensor, *, limit: Tensor | None = 
     for linear, norm in zip(decoder.linears, decoder.norms, strict=False):
         assert isinstance(norm, BatchNorm)
         z = linear(hidden.to(norm.weight.dtype))
+        if norm.counted is not None:
+            hidden = norm(torch.relu(z))
+            continue
         hidden = activate_and_normalize(
             z, gamma=norm.weight, beta=norm.bias, eps=norm.eps, limit=limit
         )
@@ -88,6 +92,11 @@ def _activate_and_normalize(
         gamma, beta = norm.weight, norm.bias
         if views > 1:
             gamma, beta = gamma.repeat(views), beta.repeat(views)
+        if norm.counted is not None:
+            if operator is not None and change is not None:
+                z = operator.scatter(change, z)
+            z = torch.relu(z) if slope is None else torch.prelu(z, slope.to(z.dtype))
+            return normalize_by(z, norm.counted, gamma, beta, eps=norm.eps)
     return activate_and_normalize(
         z,
         slope=slope,

@@ -8,7 +8,8 @@ fixed, so an embedding depends neither on momentum nor on the rest of its batch.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,8 @@ class BatchNorm(nn.Module):
         super().__init__()
         self.eps = eps
         self.measuring = False
+        # Rows that count, int64 [R]; set by `statistics_of`.
+        self.counted: Tensor | None = None
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim))
         self.register_buffer("mean", torch.zeros(dim))
@@ -45,6 +48,8 @@ class BatchNorm(nn.Module):
         if not self.training:
             scale: Tensor = self.weight * torch.rsqrt(self.var + self.eps)
             return (x - self.mean) * scale + self.bias
+        if self.counted is not None:
+            return normalize_by(x, self.counted, self.weight, self.bias, eps=self.eps)
         # torch refuses a single row. Its variance is 0, and so is its difference from the mean.
         if x.shape[0] == 1:
             return (x - x.mean(0)) / math.sqrt(self.eps) * self.weight + self.bias
@@ -52,6 +57,37 @@ class BatchNorm(nn.Module):
             x, None, None, self.weight, self.bias, training=True, eps=self.eps
         )
         return normed
+
+
+def normalize_by(x: Tensor, rows: Tensor, gamma: Tensor, beta: Tensor, *, eps: float) -> Tensor:
+    """Batch norm of all rows of `x` [N, H] with the statistics of the rows `rows`, int64 [R]."""
+    exact = torch.promote_types(x.dtype, torch.float32)
+    part = x[rows].to(exact)
+    mean, var = part.mean(0), part.var(0, unbiased=False)
+    scale = gamma * torch.rsqrt(var + eps)
+    return ((x.to(exact) - mean) * scale + beta).to(x.dtype)
+
+
+@contextmanager
+def statistics_of(model: nn.Module, counts: Tensor | None) -> Iterator[None]:
+    """Within this context batch norm in training takes its statistics from the rows that count.
+
+    Other rows are normalised with them too. In a sampled neighbourhood these are nodes of which
+    only some neighbours, or none, are known.
+
+    Args:
+        model: with batch norms of this package; others take all rows.
+        counts: bool [N]; None means all rows, and changes nothing.
+    """
+    norms = [m for m in model.modules() if isinstance(m, BatchNorm)] if counts is not None else []
+    rows = None if counts is None else torch.nonzero(counts)[:, 0]
+    for norm in norms:
+        norm.counted = rows
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.counted = None
 
 
 def has_statistics(model: nn.Module) -> bool:

@@ -18,7 +18,7 @@ def gcn_matrix(edges: EdgeList) -> SparseMatrix:
     """D^-1/2 A D^-1/2 with a self-loop at every node, [N, N], as in PyG's `GCNConv`.
 
     Rows are targets. A self-loop of the graph is kept with its weight; other nodes get one of
-    weight 1. D is the sum of incoming weights.
+    weight 1. D is the sum of incoming weights, or `edges.degree` where that is given.
 
     Raises:
         InputError: where an edge weight is negative.
@@ -32,7 +32,9 @@ def gcn_matrix(edges: EdgeList) -> SparseMatrix:
     added = torch.nonzero(without_loop)[:, 0]
     row, col = torch.cat([target, added]), torch.cat([source, added])
     value = torch.cat([weight, weight.new_ones(added.numel())])
-    degree = value.new_zeros(size).index_add(0, row, value)
+    degree = edges.degree
+    if degree is None:
+        degree = value.new_zeros(size).index_add(0, row, value)
     scale = torch.where(degree > 0, degree, 1.0).rsqrt() * (degree > 0)
     value = scale[row] * value * scale[col]
     return SparseMatrix.from_coo(row, col, value, (size, size), symmetric=edges.undirected)
@@ -64,7 +66,7 @@ def as_gcn_matrix(structure: Structure, *, kind: str | None, dtype: torch.dtype)
         dtype: of the result for edges; a matrix keeps its own.
     """
     if isinstance(structure, EdgeList):
-        return _gcn_from_gin(gin_matrix(structure)).to(dtype=dtype)
+        return _gcn_from_gin(gin_matrix(structure), structure.degree).to(dtype=dtype)
     if kind not in ("gcn", "gin"):
         raise TypeError(
             "cannot tell what the encoder's matrix is: override Method.smoothing_matrix, which"
@@ -73,13 +75,14 @@ def as_gcn_matrix(structure: Structure, *, kind: str | None, dtype: torch.dtype)
     return structure if kind == "gcn" else _gcn_from_gin(structure)
 
 
-def _gcn_from_gin(matrix: SparseMatrix) -> SparseMatrix:
-    """The matrix of a GCN layer from that of a GIN layer, A + I."""
+def _gcn_from_gin(matrix: SparseMatrix, degree: Tensor | None = None) -> SparseMatrix:
+    """The matrix of a GCN layer from that of a GIN layer, A + I; `degree` as of `EdgeList`."""
     row, value = matrix.row, matrix.value
     # GIN adds a self-loop of weight 1 to every node, GCN to those without one.
     looped = (row == matrix.col) & (value != 1)
     value = torch.where(looped, value - 1, value)
-    degree = value.new_zeros(matrix.shape[0]).index_add(0, row, value.abs())
+    if degree is None:
+        degree = value.new_zeros(matrix.shape[0]).index_add(0, row, value.abs())
     scale = torch.where(degree > 0, degree, 1.0).rsqrt()
     value = scale[row] * value * scale[matrix.col]
     return SparseMatrix(matrix.crow, matrix.col, value, matrix.shape, matrix.symmetric)

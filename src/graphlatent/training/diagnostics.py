@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from graphlatent.data.batches import Batch, BatchSource, FullBatches, GraphBatches
+from graphlatent.data.batches import Batch, BatchSource, FullBatches, GraphBatches, WholeSource
+from graphlatent.data.pieces import PieceSource
 from graphlatent.methods.base import EmbeddedViews, Method
 from graphlatent.nn.encoders import GNNEncoder
+from graphlatent.nn.norm import statistics_of
 from graphlatent.training.measures import (
     alignment,
     column_std,
@@ -86,13 +88,18 @@ class Monitor:
     ) -> None:
         self.method, self.start = method, start
         self.batch = _sample(source)
+        device, counts = self.batch.graph_id.device, self.batch.counts
         num_rows = self.batch.num_nodes if method.level == "node" else self.batch.num_graphs
-        order = torch.randperm(num_rows, generator=_generator("cpu"))[:NUM_ROWS]
-        self.rows = order.to(self.batch.graph_id.device)
+        counted = None
+        if counts is not None and method.level == "node":
+            counted = torch.nonzero(counts)[:, 0]
+            num_rows = counted.numel()
+        order = torch.randperm(num_rows, generator=_generator("cpu"))[:NUM_ROWS].to(device)
+        self.rows = order if counted is None else counted[order]
 
     def measure(self, model: nn.Module) -> dict[str, float]:
         """The measurements of the model as it is; the model and its mode stay as they are."""
-        with torch.no_grad(), _unchanged(model):
+        with torch.no_grad(), _unchanged(model), statistics_of(model, self.batch.counts):
             generator = _generator(self.batch.graph_id.device)
             views = self.method.views(model, self.batch, generator=generator)
             rows = _on_host(views.rows[self.rows])
@@ -114,13 +121,14 @@ class Monitor:
 
 
 def _sample(source: BatchSource) -> Batch:
-    """A batch of the training set to measure: all of one graph, or graphs drawn once."""
+    """A batch of the training set to measure: all of one graph, a piece, or graphs drawn once."""
     if isinstance(source, FullBatches):
         return source.everything
     generator = _generator("cpu")
-    everything, ptr = source.everything, getattr(source, "ptr", None)
-    if ptr is None:
+    ptr = getattr(source, "ptr", None)
+    if ptr is None or isinstance(source, PieceSource):
         return source.take(source.plan(generator)[0])
+    everything = cast(WholeSource, source).everything
     # Padded mini-batches list an empty graph more.
     ptr = ptr[: everything.num_graphs + 1]
     order = torch.randperm(everything.num_graphs, generator=generator)[:NUM_GRAPHS].to(ptr.device)

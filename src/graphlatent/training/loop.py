@@ -15,17 +15,18 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from graphlatent.config import Settings
-from graphlatent.data.batches import Batch, BatchSource
+from graphlatent.data.batches import Batch, BatchSource, WholeSource
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted, bad_argument
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
 from graphlatent.methods.base import Method
+from graphlatent.training.ahead import cut_ahead
 from graphlatent.training.checkpoint import check_snapshot
 from graphlatent.training.diagnostics import latest
 from graphlatent.training.finite import first_not_finite, settings_to_lower, training_state
@@ -100,8 +101,8 @@ class Training:
             gradient_norm=settings.diagnostics,
         )
         self.watch = Watch(method, model, batches)
-        # The whole training set as one batch, where a source keeps only its edges.
-        self.everything: Callable[[], Batch] = lambda: batches.everything
+        # The whole training set as one batch; a source of pieces does not have it.
+        self.everything: Callable[[], Batch] = lambda: cast(WholeSource, batches).everything
         self.history = History.of(method.term_names, gradient_norm=settings.diagnostics)
         self.epoch, self.step = 0, 0
         on_gpu = device.type == "cuda"
@@ -161,13 +162,15 @@ class Training:
         plan = self.batches.plan(self.plan_generator)
         lr = learning_rate(self.settings, self.epoch)
         set_learning_rate(self.optimizer, lr)
-        while self.step < len(plan):
-            self.values.append(self.stepper(self.batches, plan[self.step]))
-            self.step += 1
-            if self.device.type == "cpu":
-                hooks.on_step(self.epoch + self.step / len(plan), self.settings.epochs)
-            if self.step < len(plan):
-                self._save_or_stop(hooks)
+        workers = getattr(self.settings, "num_workers", 0)
+        with cut_ahead(self.batches, plan[self.step :], num_workers=workers) as batches:
+            while self.step < len(plan):
+                self.values.append(self.stepper(batches, plan[self.step]))
+                self.step += 1
+                if self.device.type == "cpu":
+                    hooks.on_step(self.epoch + self.step / len(plan), self.settings.epochs)
+                if self.step < len(plan):
+                    self._save_or_stop(hooks)
         self.pending.append((torch.stack(self.values), lr))
         self.epoch, self.step, self.values = self.epoch + 1, 0, []
         self.plan_state = self.plan_generator.get_state()

@@ -120,7 +120,7 @@ def _shorter(settings: Settings) -> str:
     ways = []
     if getattr(settings, "_small_is_shorter", False):
         ways.append("size=small")
-    if isinstance(settings, NodeSettings) and settings.batching == "full":
+    if isinstance(settings, NodeSettings) and settings.batching in ("auto", "full"):
         ways.append("batching=nodes")
     return " or ".join([*ways, "fewer epochs"])
 

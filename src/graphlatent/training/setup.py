@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphlatent.config import GraphSettings, NodeSettings, Settings
 from graphlatent.data.batches import (
@@ -17,15 +18,24 @@ from graphlatent.data.batches import (
     BatchSource,
     FullBatches,
     GraphBatches,
-    NodeBatches,
+    WholeSource,
     full_batch,
 )
+from graphlatent.data.csr import CSRGraph
 from graphlatent.data.graph import GraphData
+from graphlatent.data.pieces.whole import whole_batch
 from graphlatent.errors import warn
 from graphlatent.methods.base import Method
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 from graphlatent.ops.threads import threads_for
+from graphlatent.training.batching import (
+    PIECES,
+    GraphSize,
+    check_weights,
+    chosen_batching,
+    make_pieces,
+)
 from graphlatent.training.loop import Training, seeded
 from graphlatent.training.peak_memory import PeakMemory
 
@@ -41,64 +51,92 @@ _DENSE_BYTES = 1 << 30
 
 
 def set_up(
-    graph: GraphData, method: Method[Any], *, device: torch.device
+    graph: GraphData | CSRGraph,
+    method: Method[Any],
+    *,
+    device: torch.device,
+    cache: Path | None = None,
 ) -> tuple[Training, Callable[[], Batch]]:
     """A training run before its first step, and a function that returns all graphs as one batch.
 
     Args:
-        graph: with encoded features.
+        graph: with encoded features; a graph by rows may be memory-mapped.
         method: with resolved settings.
         device: where to train.
+        cache: a folder in which what takes long to compute from the graph is kept, such as its
+            clusters; None keeps nothing.
+
+    Raises:
+        InputError: where a graph by rows is to be trained on as a whole, and does not fit into
+            memory.
     """
-    assert graph.x is not None
-    settings = method.settings
+    owner = type(method).__name__
+    settings = chosen_batching(method.settings, GraphSize.of(graph), device=device, owner=owner)
     memory = PeakMemory(device)
+    model = _model(graph, method, device=device)
+    prepare = partial(method.prepare, model)
+    whole: Callable[[], Batch]
+    source: BatchSource
+    if isinstance(graph, CSRGraph):
+        whole = partial(whole_batch, graph, prepare=prepare, device=device)
+    else:
+        graph = _in_form(graph, method, model, device=device)
+        whole = partial(full_batch, graph, prepare=prepare, device=device)
+    pieces = isinstance(settings, NodeSettings) and settings.batching in PIECES
+    if pieces:
+        # Nothing is precomputed for the whole graph: a step uses a small part of it.
+        rows = CSRGraph.of(graph) if isinstance(graph, GraphData) else graph
+        check_weights(rows, kind=getattr(model.encoder, "kind", None))
+        source = make_pieces(rows, settings, prepare=prepare, device=device, cache=cache)
+    elif isinstance(settings, NodeSettings):
+        source = FullBatches(whole(), steps_per_epoch=settings.steps_per_epoch)
+    else:
+        assert isinstance(graph, GraphData)
+        source = GraphBatches(whole(), graph.ptr, batch_size=settings.batch_size)
+    source = method.begin(model, source)
+    training = Training(method, model, source, device=device, memory=memory)
+    if pieces:
+        training.everything = whole
+        return training, whole
+    return training, lambda: cast(WholeSource, source).everything
+
+
+def _model(graph: GraphData | CSRGraph, method: Method[Any], *, device: torch.device) -> nn.Module:
+    """The method's model for the features of a graph, on the device."""
+    settings = method.settings
+    assert graph.x is not None
     coordinates = 0 if graph.coordinates is None else graph.coordinates.shape[1]
-    generator = seeded(settings.random_state, 0)
     model = method.build_with_head(
         graph.x.shape[1],
-        generator=generator,
+        generator=seeded(settings.random_state, 0),
         coordinate_dim=coordinates,
         edge_dim=0 if graph.edge_attr is None else graph.edge_attr.shape[1],
     )
     model = model.to(device=device, dtype=torch.float32)
     if settings.precision == "bf16" and not usable(next(model.parameters())):
         warn("precision='bf16' needs a GPU and Triton: computing in float32 here.")
-    if getattr(model.encoder, "kind", None) == "gin":
+    if isinstance(graph, GraphData) and getattr(model.encoder, "kind", None) == "gin":
         _warn_of_lost_sums(graph)
-    if method.chooses_feature_form(model):
-        form = choose_form(
-            graph.x,
-            settings.features,
-            hidden_dim=settings.hidden_dim,
-            stored_edges=graph.num_edges + graph.num_nodes,
-            device=device,
-            mini_batches=isinstance(settings, GraphSettings),
-        )
-        graph = dataclasses.replace(graph, x=as_form(graph.x, form))
-    prepare = partial(method.prepare, model)
-    whole = partial(full_batch, graph, prepare=prepare, device=device)
-    source: BatchSource
-    if isinstance(settings, NodeSettings) and settings.batching == "nodes":
-        # Nothing is precomputed for the whole graph: a step uses a small part of it.
-        source = NodeBatches(
-            graph,
-            nodes_per_step=settings.nodes_per_step,
-            steps_per_epoch=settings.steps_per_epoch,
-            prepare=prepare,
-            device=device,
-            dtype=torch.float32,
-        )
-    elif isinstance(settings, NodeSettings):
-        source = FullBatches(whole(), steps_per_epoch=settings.steps_per_epoch)
-    else:
-        source = GraphBatches(whole(), graph.ptr, batch_size=settings.batch_size)
-    source = method.begin(model, source)
-    training = Training(method, model, source, device=device, memory=memory)
-    if isinstance(source, NodeBatches):
-        training.everything = whole
-        return training, whole
-    return training, lambda: source.everything
+    return model
+
+
+def _in_form(
+    graph: GraphData, method: Method[Any], model: nn.Module, *, device: torch.device
+) -> GraphData:
+    """The graph with dense or sparse features, whichever multiplies faster."""
+    if not method.chooses_feature_form(model):
+        return graph
+    assert graph.x is not None
+    settings = method.settings
+    form = choose_form(
+        graph.x,
+        settings.features,
+        hidden_dim=settings.hidden_dim,
+        stored_edges=graph.num_edges + graph.num_nodes,
+        device=device,
+        mini_batches=isinstance(settings, GraphSettings),
+    )
+    return dataclasses.replace(graph, x=as_form(graph.x, form))
 
 
 def suited_threads(
@@ -114,7 +152,7 @@ def suited_threads(
     share = 1.0
     if isinstance(settings, GraphSettings):
         share = settings.batch_size / max(graph.num_graphs, 1)
-    elif isinstance(settings, NodeSettings) and settings.batching == "nodes":
+    elif isinstance(settings, NodeSettings) and settings.batching in PIECES:
         share = settings.nodes_per_step / max(graph.num_nodes, 1)
     work = _multiplications(graph, settings.hidden_dim)
     return threads_for(work if whole else work * min(1.0, share))

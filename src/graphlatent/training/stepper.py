@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from graphlatent.config import Settings
 from graphlatent.data.batches import Batch, BatchSource
 from graphlatent.methods.base import Method, combine
+from graphlatent.nn.norm import statistics_of
 from graphlatent.ops.kernels import usable
 
 # Number of steps that run before one is captured.
@@ -88,7 +89,8 @@ class Stepper:
 
     def _step(self, batch: Batch) -> Tensor:
         """Compute the loss and its gradient, update the weights, and call `Method.after_step`."""
-        loss = combine(self.method.step(self.model, batch, generator=self.generator))
+        with statistics_of(self.model, batch.counts):
+            loss = combine(self.method.step(self.model, batch, generator=self.generator))
         loss.total.backward()  # type: ignore[no-untyped-call]
         # Before the optimizer, which may change gradients; nothing waits for the number.
         norm = [_gradient_norm(self.model).to(loss.total)] if self.gradient_norm else []

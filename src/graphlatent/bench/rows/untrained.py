@@ -58,6 +58,8 @@ TRAINING_ONLY = (
     "batching",
     "nodes_per_step",
     "steps_per_epoch",
+    "num_neighbors",
+    "parts_per_step",
     "batch_size",
 )
 

@@ -16,23 +16,26 @@ from graphlatent.data.batches import (
     EdgeList,
     FullBatches,
     GraphBatches,
-    NodeBatches,
     Structure,
+    WholeSource,
 )
+from graphlatent.data.pieces import PieceSource
+from graphlatent.data.pieces.sample import sampled_rows, similarity_sample
 from graphlatent.methods.base import EmbeddedViews, Method, Term
 from graphlatent.methods.lagraph.fast import Engine, both_views, choose_engine, compute_terms
 from graphlatent.methods.lagraph.masking import MaskedView, draw_mask, mask_slots, num_masked
 from graphlatent.methods.lagraph.model import LaGraphModel, build_model
 from graphlatent.methods.lagraph.objective import check_features, mean_sq_norm, term_names
 from graphlatent.methods.lagraph.padded import PaddedBatch, PaddedBatches
-from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, Precomputed, precompute, x_sq_norm
+from graphlatent.methods.lagraph.precomputed import EMPTY_CACHE, Precomputed, precompute
 from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO
 from graphlatent.methods.lagraph.row_errors import row_errors
 from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.methods.lagraph.views import Dropped, draw_dropped
 from graphlatent.nn.edge_dropout import DroppableMatrix
 from graphlatent.nn.encoders import GNNEncoder
-from graphlatent.nn.similarity import feature_similarity
+from graphlatent.nn.propagation import as_gcn_matrix
+from graphlatent.nn.similarity import NeighbourSimilarity, feature_similarity
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -155,17 +158,20 @@ class LaGraph(Method[LaGraphSettings]):
         return self.settings.objective == "cosine"
 
     def begin(self, model: nn.Module, source: BatchSource) -> BatchSource:
-        """Precompute norms and products of the features; on a GPU, pad mini-batches of graphs."""
-        settings, everything = self.settings, source.everything
+        """Precompute norms and products of the features; on a GPU, pad mini-batches of graphs.
+
+        Of pieces nothing is kept but numbers that a sample of the graph is enough for.
+        """
+        settings, self.source = self.settings, source
         engine = self._engine(cast(LaGraphModel, model))
-        self.source = source
+        if isinstance(source, PieceSource):
+            self._begin_pieces(source, engine)
+            return source
+        everything = cast(WholeSource, source).everything
         self._adapt_variance_weight(model, everything)
         if settings.engine == "general":
             return source
-        if isinstance(source, NodeBatches):
-            self.cache = Precomputed(x_sq_norm=x_sq_norm(everything.x))
-        else:
-            self.cache = precompute(everything, dtype=engine.dtype)
+        self.cache = precompute(everything, dtype=engine.dtype)
         if engine.form != "output":
             self.scale = mean_sq_norm(everything, settings, self.cache)
         if self.cache.x_aligned is not None:
@@ -179,19 +185,41 @@ class LaGraph(Method[LaGraphSettings]):
             self.source = self._graph_source(everything, source, engine)
         return self.source
 
-    def _adapt_variance_weight(self, model: nn.Module, everything: Batch) -> None:
-        """Lower the variance term's weight where averages over neighbours are mostly noise.
+    def _begin_pieces(self, source: PieceSource, engine: Engine) -> None:
+        """What `begin` computes, from a sample of the rows of a graph."""
+        if self._adapts_variance_weight:
+            generator = self._similarity_generator()
+            sample = similarity_sample(source.graph, generator=generator)
+            matrix = as_gcn_matrix(sample.edges, kind=None, dtype=sample.x.dtype)
+            similarity = feature_similarity(sample.x, matrix, generator=generator)
+            if sample.degree is not None:
+                similarity = replace(similarity, degree=sample.degree)
+            self._weigh_variance(similarity)
+        if engine.form != "output":
+            x = sampled_rows(source.graph)
+            rows = torch.zeros(x.shape[0], dtype=torch.int64)
+            batch = Batch(x, EdgeList(rows.new_zeros(2, 0), None, len(rows)), rows, 1, rows)
+            self.scale = mean_sq_norm(batch, self.settings, EMPTY_CACHE)
 
-        Only for the embedding of preset='plus' at node level, in which that was measured.
-        """
-        settings = self.settings
-        if getattr(settings, "embedding", "") != "combined" or not settings.variance_weight:
-            return
-        generator = torch.Generator().manual_seed(settings.random_state * 4 + 3)
-        matrix = self.smoothing_matrix(model, everything)
-        share = feature_similarity(everything.x, matrix, generator=generator).variance_share
-        weight = share * settings.variance_weight
-        self.step_settings = replace(settings, variance_weight=weight)
+    def _adapt_variance_weight(self, model: nn.Module, everything: Batch) -> None:
+        """Lower the variance term's weight where averages over neighbours are mostly noise."""
+        if self._adapts_variance_weight:
+            matrix = self.smoothing_matrix(model, everything)
+            generator = self._similarity_generator()
+            self._weigh_variance(feature_similarity(everything.x, matrix, generator=generator))
+
+    @property
+    def _adapts_variance_weight(self) -> bool:
+        """Only for the embedding of preset='plus' at node level, in which that was measured."""
+        combined = getattr(self.settings, "embedding", "") == "combined"
+        return combined and self.settings.variance_weight > 0
+
+    def _similarity_generator(self) -> torch.Generator:
+        return torch.Generator().manual_seed(self.settings.random_state * 4 + 3)
+
+    def _weigh_variance(self, similarity: NeighbourSimilarity) -> None:
+        weight = similarity.variance_share * self.settings.variance_weight
+        self.step_settings = replace(self.settings, variance_weight=weight)
 
     def _graph_source(
         self, everything: Batch, source: GraphBatches, engine: Engine
@@ -215,7 +243,9 @@ class LaGraph(Method[LaGraphSettings]):
         """The precomputed values of a batch of this run's source."""
         if isinstance(batch, PaddedBatch):
             return batch.cache
-        if self.source is None or batch is self.source.everything:
+        if isinstance(self.source, PieceSource):
+            return EMPTY_CACHE
+        if self.source is None or batch is cast(WholeSource, self.source).everything:
             return self.cache
         return self.cache.rows(batch.node_id, whole_graphs=isinstance(self.settings, GraphSettings))
 

@@ -6,6 +6,7 @@ formulas, 'released' what the authors' scripts train with.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
@@ -132,6 +133,11 @@ By accuracy on parts of Photo, Computers and CS with 2,700 to 4,000 nodes (docs/
 _SMALL_WIDTH = 256
 LARGE_GRAPH = 50_000
 """Nodes beyond which the default is narrower and shorter, so that training ends in minutes."""
+PIECE_STEPS = 500
+"""Steps after which the default ends on pieces that cover the graph, but for the last epoch.
+
+An epoch there sees every node once. At least one is done.
+"""
 # Epochs times nodes of the default for larger graphs, and the smallest number of epochs.
 _NODE_EPOCHS, _LEAST_EPOCHS = 3_000_000, 10
 
@@ -329,7 +335,14 @@ class NodeLaGraphSettings(LaGraphSettings, NodeSettings):
         elif num_nodes > LARGE_GRAPH and self.size != "large" and self.batching != "nodes":
             epochs = max(_LEAST_EPOCHS, _NODE_EPOCHS // num_nodes)
             values = {**NODE_SIZES["small"], "epochs": epochs}
+        if self.batching in ("clusters", "neighbors"):
+            values["epochs"] = self._epochs_of_pieces(num_nodes)
         return replace(self, **{k: v for k, v in values.items() if getattr(self, k) is None})
+
+    def _epochs_of_pieces(self, num_nodes: int) -> int:
+        """Epochs with about PIECE_STEPS steps, at least one and at most those of the size."""
+        steps = max(1, math.ceil(num_nodes / self.nodes_per_step))
+        return min(int(self.preset_values()["epochs"]), max(1, round(PIECE_STEPS / steps)))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
