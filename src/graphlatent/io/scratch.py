@@ -131,21 +131,12 @@ class Scratch:
                     self._write(file, array, (start, stop), compute(start, stop))
         return array
 
-    def update(
-        self, array: ScratchArray, blocks: Sequence[Block], compute: Callable[[int, int], Tensor]
-    ) -> None:
-        """Replace every block of an array by what `compute(start, stop)` returns; no journal."""
-        for start, stop in blocks:
-            rows = compute(start, stop)
-            with self._writing(array, start) as file:
-                file.write(_bytes_of(rows))
-
     def drop(self, *arrays: ScratchArray | None) -> None:
         """Delete arrays that are not needed any more."""
         for array in arrays:
             if array is not None:
                 if self._journal is not None:
-                    self._journal.append({"dropped": array.path.stem})
+                    self._journal.drop(array.path.stem)
                 array.delete()
 
     def remove(self) -> None:
@@ -186,6 +177,7 @@ class _Journal:
     def __init__(self, folder: Path, num_rows: int, key: str) -> None:
         self.folder, self.num_rows = folder, num_rows
         self._done: dict[str, int] = {}
+        self._dropped: set[str] = set()
         records = self._valid_records(key)
         if not records:
             for each in folder.glob("*.npy"):
@@ -207,8 +199,15 @@ class _Journal:
             os.fsync(self._file.fileno())
         except OSError as error:
             raise _unwritable(self.folder / JOURNAL, error) from error
+        if "dropped" in record:
+            self._dropped.add(record["dropped"])
         if "array" in record:
             self._done[record["array"]] = record["stop"]
+
+    def drop(self, name: str) -> None:
+        """Record that an array is deleted, unless an earlier process did."""
+        if name not in self._dropped:
+            self.append({"dropped": name})
 
     def close(self) -> None:
         """Close the file."""

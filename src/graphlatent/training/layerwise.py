@@ -10,7 +10,7 @@ features, H width of a layer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal, cast
 
@@ -32,6 +32,8 @@ _IN_MEMORY = (
     "Embed the graph in memory: read it as one graph (`read_graphs`, or `to_graph` of a store) and"
     " call `transform`"
 )
+# Values of a row of sparse features are taken to be at most so many.
+_SPARSE_WIDTH = 2048
 
 
 def check_layerwise(method: Method[Any], model: nn.Module) -> None:
@@ -67,7 +69,11 @@ class Layerwise:
     kind: Literal["gcn", "gin"]
     plan: BlockPlan
     scratch: Scratch
-    prefix: str = field(default="", kw_only=True)
+
+    @classmethod
+    def of(cls, model: nn.Module, graph: CSRGraph, plan: BlockPlan, scratch: Scratch) -> Layerwise:
+        """A graph for the encoder of a model that passed `check_layerwise`."""
+        return cls(graph, cast(GNNEncoder, model.encoder).kind, plan, scratch)
 
     @cached_property
     def matrix(self) -> RowPropagation:
@@ -95,13 +101,25 @@ class Layerwise:
         """Whether features come as a dense matrix."""
         return isinstance(self.features(0, min(1, self.num_nodes)), Tensor)
 
+    def feature_width(self, *, dense: bool = False) -> int:
+        """About how many values a row of the features has, or F where they are made dense."""
+        width = self.graph.x.shape[1]
+        return width if dense or self.has_dense_features else min(width, _SPARSE_WIDTH)
+
     def blocks(self, width: int) -> list[Block]:
         """The blocks of a matrix with `width` columns."""
         return self.plan.of_width(width)
 
-    def store(self, name: str, width: int, rows: Rows) -> ScratchArray:
-        """A scratch array [N, width] of rows that are computed by blocks."""
-        return self.scratch.fill(name, width, self.blocks(width), rows)
+    def store(self, name: str, width: int, rows: Rows, *, inputs: int = 0) -> ScratchArray:
+        """A scratch array [N, width] of rows that are computed by blocks.
+
+        Args:
+            name: of the array.
+            width: its number of columns.
+            rows: computes a block.
+            inputs: columns of what a block is computed from, beside those.
+        """
+        return self.scratch.fill(name, width, self.blocks(width + inputs), rows)
 
     def each(self, width: int, rows: Rows, stage: str) -> Iterator[tuple[Block, Tensor]]:
         """All blocks of rows that are computed or read, with their places."""
@@ -110,17 +128,20 @@ class Layerwise:
             self.scratch.progress(stage, stop, self.num_nodes)
 
 
-@dataclass(frozen=True, eq=False)
 class Operand:
-    """What a propagation matrix is multiplied by: all rows, of which a block uses any."""
+    """What a propagation matrix is multiplied by: all rows, of which a block uses any.
 
-    whole: Tensor
-    array: ScratchArray | None = None
+    Args:
+        rows: a scratch array, or a matrix that is there as a whole.
+    """
 
-    @classmethod
-    def of(cls, array: ScratchArray) -> Operand:
-        """A scratch array."""
-        return cls(array.whole(), array)
+    def __init__(self, rows: ScratchArray | Tensor) -> None:
+        self.rows = rows
+
+    @property
+    def array(self) -> ScratchArray | None:
+        """The scratch array, if it is one."""
+        return self.rows if isinstance(self.rows, ScratchArray) else None
 
     def multiplied(
         self,
@@ -132,14 +153,15 @@ class Operand:
         alpha: float = 1.0,
     ) -> Tensor:
         """`base + alpha * A[start:stop] @ self`; pages that were mapped for it are given back."""
-        product = matrix.multiply(start, stop, self.whole, base=base, alpha=alpha)
-        if self.array is not None:
-            self.array.release()
+        if isinstance(self.rows, Tensor):
+            return matrix.multiply(start, stop, self.rows, base=base, alpha=alpha)
+        product = matrix.multiply(start, stop, self.rows.whole(), base=base, alpha=alpha)
+        self.rows.release()
         return product
 
 
 @torch.no_grad()
-def encode(run: Layerwise, encoder: GNNEncoder, *, measure: bool = False) -> tuple[Rows, Any]:
+def encode(run: Layerwise, encoder: GNNEncoder, *, measure: bool = False) -> Rows:
     """The last layer of an encoder, by blocks of rows.
 
     Args:
@@ -148,7 +170,7 @@ def encode(run: Layerwise, encoder: GNNEncoder, *, measure: bool = False) -> tup
         measure: also measure the statistics of its batch norms, layer after layer.
 
     Returns:
-        A function that returns the rows from one to another, [R, H]; the array that it reads.
+        A function that returns the rows from one to another, [R, H].
     """
     rows: Any = run.features
     dense, last = run.has_dense_features, None
@@ -161,16 +183,17 @@ def encode(run: Layerwise, encoder: GNNEncoder, *, measure: bool = False) -> tup
             linear = partial(_multiplied_then_mapped, operand, run.matrix, weight, bias)
         else:
             product = partial(_mapped, rows, weight)
-            operand = Operand.of(run.store(f"product{i}", width, product))
+            inputs = weight.shape[0] if dense else run.feature_width()
+            operand = Operand(run.store(f"product{i}", width, product, inputs=inputs))
             linear = partial(operand.multiplied, run.matrix, base=bias)
         before, last = last, run.store(f"layer{i}", width, linear)
         run.scratch.drop(operand.array, before)
         rows, dense = partial(_post_linear, encoder, i, last), True
         if measure and i < len(encoder.norms):
             norm = cast(BatchNorm, encoder.norms[i])
-            parts = partial(_parts, run, width, last.rows, f"statistics of layer{i}")
+            parts = partial(parts_of, run, width, last.rows, f"statistics of layer{i}")
             measure_by_blocks([norm], parts, partial(encoder.post_linear, i))
-    return rows, last
+    return cast(Rows, rows)
 
 
 def _operand(run: Layerwise, name: str, width: int, rows: Rows, *, whole: bool) -> Operand:
@@ -178,7 +201,7 @@ def _operand(run: Layerwise, name: str, width: int, rows: Rows, *, whole: bool) 
     x = run.graph.x
     if whole and isinstance(x, MatrixRows) and isinstance(x.x, Tensor) and x.x.is_contiguous():
         return Operand(x.x)
-    return Operand.of(run.store(name, width, rows))
+    return Operand(run.store(name, width, rows))
 
 
 def _mapped(rows: Any, weight: Tensor, start: int, stop: int) -> Tensor:
@@ -197,6 +220,6 @@ def _post_linear(
     return encoder.post_linear(i, linear.rows(start, stop))
 
 
-def _parts(run: Layerwise, width: int, rows: Rows, stage: str) -> Iterator[Tensor]:
+def parts_of(run: Layerwise, width: int, rows: Rows, stage: str) -> Iterator[Tensor]:
     """All blocks of rows, without their places."""
     return (part for _, part in run.each(width, rows, stage))
