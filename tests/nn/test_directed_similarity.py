@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from graphlatent.nn.latent_estimate import _moments
-from graphlatent.nn.similarity import neighbour_similarity, two_way
+from graphlatent.nn.similarity import neighbour_similarity, neighbour_sums, two_way
 from graphlatent.ops.sparse import SparseMatrix
 
 
@@ -85,5 +84,5 @@ def test_chance_in_a_direction_is_that_of_all_pairs(kind):
     # With one column, the deviation of the correlation is that of the whole.
     sparse = SparseMatrix.from_scipy(sp.csr_matrix(graph(kind)), dtype=torch.float64)
     rows = torch.from_numpy(np.random.default_rng(0).normal(size=(20, 1)))
-    moments, found = _moments(rows, sparse), neighbour_similarity(rows, sparse)
-    assert found.neighbours / moments.deviation == pytest.approx(found.deviations, rel=1e-6)
+    sums, found = neighbour_sums(rows, sparse), neighbour_similarity(rows, sparse)
+    assert found.neighbours / float(sums.deviation) == pytest.approx(found.deviations, rel=1e-6)

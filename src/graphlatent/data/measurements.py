@@ -21,8 +21,17 @@ FEW = 64
 
 def has_measurements(x: Tensor | SparseMatrix) -> bool:
     """Whether most values of a matrix [N, F] are not 0."""
-    values = x if isinstance(x, Tensor) else x.value
-    return int(values.count_nonzero()) > SHARE * x.shape[0] * x.shape[1]
+    return are_measurements(count_nonzero(x), (x.shape[0], x.shape[1]))
+
+
+def count_nonzero(x: Tensor | SparseMatrix) -> int:
+    """The number of values that are not 0."""
+    return int((x if isinstance(x, Tensor) else x.value).count_nonzero())
+
+
+def are_measurements(nonzero: int, shape: tuple[int, int]) -> bool:
+    """`has_measurements` of a matrix of this shape, by the number of its values that are not 0."""
+    return nonzero > SHARE * shape[0] * shape[1]
 
 
 def moments(x: Tensor) -> tuple[tuple[float, float], ...]:

@@ -9,7 +9,7 @@ docs/adding_a_method.md is a tutorial.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
@@ -21,6 +21,7 @@ from graphlatent.data.batches import Batch, BatchSource, EdgeList, Structure
 from graphlatent.nn.encoders import GNNEncoder, no_edge_features
 from graphlatent.nn.graph_head import GraphHead
 from graphlatent.nn.node_head import NodeHead
+from graphlatent.nn.norm import BatchNorm
 from graphlatent.nn.propagation import as_gcn_matrix
 from graphlatent.nn.readout import num_poolings, readout
 from graphlatent.ops.sparse import SparseMatrix, to_dense
@@ -190,14 +191,17 @@ class Method(ABC, Generic[AnySettings]):
         head = _head(model)
         if head is None:
             return
-        layers = self.encode(model, batch)
-        # Streams 0 to 2 of the seed are used in training.
-        generator = torch.Generator().manual_seed(self.settings.random_state * 4 + 3)
+        layers, generator = self.encode(model, batch), self.head_generator()
         if isinstance(head, GraphHead):
             head.fit(self._pooled(layers, batch), generator=generator)
         else:
             matrix = self.smoothing_matrix(model, batch)
             head.fit(batch.x, matrix, layers[-1], batch.coordinates, generator=generator)
+
+    def head_generator(self) -> torch.Generator:
+        """The generator that a head is fitted with."""
+        # Streams 0 to 2 of the seed are used in training.
+        return torch.Generator().manual_seed(self.settings.random_state * 4 + 3)
 
     def views(self, model: nn.Module, batch: Batch, *, generator: torch.Generator) -> EmbeddedViews:
         """Embeddings for diagnostics; a method with two views returns both and sets `has_views`.
@@ -327,6 +331,25 @@ class Method(ABC, Generic[AnySettings]):
     def measure(self, model: nn.Module, batch: Batch) -> None:
         """Run all parts of the model whose batch-norm statistics are used after training."""
         self.encode(model, batch)
+
+    def measured_after(
+        self, model: nn.Module
+    ) -> tuple[Sequence[BatchNorm], Callable[[Tensor], object]] | None:
+        """What `measure` runs on the encoder's last layer, if it is a function of its rows.
+
+        Returns:
+            The batch norms in the order in which they run, and the function of the rows [N, H] that
+            contains them; None where there are none.
+        """
+        return None
+
+    def has_own_embedding(self) -> bool:
+        """Whether a class computes embeddings, or what they need, in another way than this one."""
+        names = ["encode", "embed", "fit_head", "smoothing_matrix"]
+        # The other half of `measure` on rows.
+        if type(self).measured_after is Method.measured_after:
+            names.append("measure")
+        return any(getattr(type(self), name) is not getattr(Method, name) for name in names)
 
 
 def _head(model: nn.Module) -> GraphHead | NodeHead | None:

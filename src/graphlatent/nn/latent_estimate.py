@@ -21,11 +21,19 @@ details. Legend: N nodes, D columns.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from graphlatent.nn.similarity import NeighbourSimilarity, neighbour_similarity, two_way
+from graphlatent.nn.similarity import (
+    NeighbourSimilarity,
+    NeighbourSums,
+    neighbour_sums,
+    similarity_of,
+    two_way,
+)
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.ops.svd import with_fixed_signs
 
@@ -89,6 +97,38 @@ def averages(matrix: SparseMatrix, rows: Tensor, steps: Tensor) -> Tensor:
     return found
 
 
+class Surroundings(Protocol):
+    """What `estimate_of` needs of features z [N, D] and A, from memory or from blocks of rows.
+
+    Products are float64 [D, D]; in them rows have had their mean subtracted.
+    """
+
+    num_nodes: int
+    like: Tensor
+    """Any tensor of the type and on the device of the result."""
+
+    @property
+    def sums(self) -> NeighbourSums:
+        """Of features and A."""
+
+    @property
+    def own(self) -> Tensor:
+        """z^T z."""
+
+    @property
+    def neighbours(self) -> Tensor:
+        """z^T A z without the diagonal of A."""
+
+    def averaged(self, steps: Tensor) -> tuple[Tensor, Tensor]:
+        """s^T s and z^T s of the averages s with the weights `steps` [STEPS + 1]."""
+
+    def two_step_trace(self) -> float:
+        """The trace of A A."""
+
+    def trace(self, steps: Tensor, probes: Probes) -> float:
+        """The sum over random vectors e of <e, M e>, with M the sum of `steps[j]` A^j."""
+
+
 def latent_estimate(
     z: Tensor, matrix: SparseMatrix, *, generator: torch.Generator
 ) -> LatentEstimate:
@@ -107,19 +147,25 @@ def latent_estimate(
         matrix: A, [N, N].
         generator: of the estimated trace of a large matrix, on the CPU.
     """
-    two_steps = torch.eye(STEPS + 1)[2].to(z)
-    similarity = neighbour_similarity(z, matrix)
+    return estimate_of(_InMemory(z, matrix), generator=generator)
+
+
+def estimate_of(around: Surroundings, *, generator: torch.Generator) -> LatentEstimate:
+    """`latent_estimate` from sums and products."""
+    like, size = around.like, around.num_nodes
+    two_steps = torch.eye(STEPS + 1)[2].to(like)
+    similarity = similarity_of(around.sums)
     coordinates = _coordinate_share(similarity)
     if not similarity.significant:
         share = UNLIKE_SHARE if similarity.unlike else UNRELATED_SHARE
-        ones = z.new_ones(z.shape[1])
+        ones = like.new_ones(len(around.sums.gram))
         directions = torch.eye(len(ones)).to(ones)
         return LatentEstimate(directions, ones, ones, share, coordinates, two_steps)
-    moments = _moments(z, matrix)
+    moments = _moments(around)
     phi = _reliability(moments, similarity)
     noise = (1 - phi) * moments.own
-    near = _average(averages(matrix, z, two_steps), moments)
-    returned = float(two_way(matrix, matrix.value.to(torch.float64))) / len(z)
+    near = _average(around.averaged(two_steps), moments, size)
+    returned = around.two_step_trace() / size
     own, averaged = _from_both(moments, near, phi, near.both - returned * noise)
     parts = [
         float((weight.square() * variance).sum())
@@ -129,14 +175,16 @@ def latent_estimate(
     share = min(max(parts[1] / sum(parts), low), high) if sum(parts) > 0 else low
     noisy = 1 - similarity.reliability**2
     share = min(share + (1 - share) * similarity.homophily * noisy, high)
-    steps = walk_with_restart().to(z)
-    far = _average(averages(matrix, z, steps), moments)
-    with_far = (far.both - _returning(matrix, steps, generator=generator) * noise).clamp(min=0)
+    steps = walk_with_restart().to(like)
+    far = _average(around.averaged(steps), moments, size)
+    probes = Probes(size, generator)
+    returning = around.trace(steps, probes) / probes.count
+    with_far = (far.both - returning * noise).clamp(min=0)
     alone = torch.where(far.variance > 0, with_far / far.variance.clamp(min=1e-300), 0.0)
     return LatentEstimate(
-        moments.directions.to(z.dtype),
-        _floored(own, moments.own).to(z.dtype),
-        _floored(alone, far.variance).to(z.dtype),
+        moments.directions.to(like.dtype),
+        _floored(own, moments.own).to(like.dtype),
+        _floored(alone, far.variance).to(like.dtype),
         share,
         coordinates,
         steps,
@@ -173,11 +221,10 @@ def _from_both(
 class _Moments:
     """Principal directions [D, D], and the variances of features in each of them [D], float64.
 
-    `centred` are the features minus their mean [N, D], `neighbours` the correlation of neighbours
-    and `deviation` its standard deviation by chance.
+    `neighbours` are the correlations of neighbours and `deviation` their standard deviation by
+    chance.
     """
 
-    centred: Tensor
     directions: Tensor
     own: Tensor
     neighbours: Tensor
@@ -192,38 +239,74 @@ class _Average:
     both: Tensor
 
 
+class _InMemory:
+    """The `Surroundings` of features and a matrix in memory."""
+
+    def __init__(self, z: Tensor, matrix: SparseMatrix) -> None:
+        self.z, self.matrix = z, matrix
+        self.num_nodes, self.like = len(z), z
+
+    @cached_property
+    def sums(self) -> NeighbourSums:
+        return neighbour_sums(self.z, self.matrix)
+
+    @cached_property
+    def centred(self) -> Tensor:
+        return _centred(self.z)
+
+    @property
+    def own(self) -> Tensor:
+        return _product(self.centred, self.centred)
+
+    @property
+    def neighbours(self) -> Tensor:
+        matrix = self.matrix
+        weight = matrix.value.to(torch.float64) * (matrix.row != matrix.col)
+        edges = SparseMatrix(matrix.crow, matrix.col, weight.to(self.z.dtype), matrix.shape)
+        return _product(self.centred, edges.multiply(self.centred))
+
+    def averaged(self, steps: Tensor) -> tuple[Tensor, Tensor]:
+        smooth = _centred(averages(self.matrix, self.z, steps))
+        return _product(smooth, smooth), _product(self.centred, smooth)
+
+    def two_step_trace(self) -> float:
+        return float(two_way(self.matrix, self.matrix.value.to(torch.float64)))
+
+    def trace(self, steps: Tensor, probes: Probes) -> float:
+        rows = probes.rows(self.num_nodes).to(self.matrix.value)
+        return float((rows * averages(self.matrix, rows, steps)).to(torch.float64).sum())
+
+
 def _centred(rows: Tensor) -> Tensor:
     return rows - rows.to(torch.float64).mean(0).to(rows.dtype)
 
 
-def _along(directions: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """The inner products of a and b in each direction [D]."""
-    product = (a.T @ b).to(torch.float64)
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    return (a.T @ b).to(torch.float64)
+
+
+def _along(directions: Tensor, product: Tensor) -> Tensor:
+    """The entries of a product in each direction [D]."""
     return torch.einsum("ik,ij,jk->k", directions, product, directions)
 
 
-def _moments(z: Tensor, matrix: SparseMatrix) -> _Moments:
-    centred = _centred(z)
-    weight = matrix.value.to(torch.float64) * (matrix.row != matrix.col)
-    edges = SparseMatrix(matrix.crow, matrix.col, weight.to(z.dtype), matrix.shape)
-    product = (centred.T @ centred).to(torch.float64)
+def _moments(around: Surroundings) -> _Moments:
+    product = around.own
     directions = with_fixed_signs(torch.linalg.eigh(product)[1].flip(1))
-    own = _along(directions, centred, centred).clamp(min=0) / len(z)
+    own = _along(directions, product).clamp(min=0) / around.num_nodes
     # Rounding errors are no variance.
     own = torch.where(own > _ROUNDING * own.amax(), own, 0.0)
-    total = weight.sum() * torch.where(own > 0, own, 1.0)
-    neighbours = _along(directions, centred, edges.multiply(centred)) / total
-    deviation = float((weight.square().sum() + two_way(matrix, weight)).sqrt() / weight.sum())
+    total = around.sums.weight * torch.where(own > 0, own, 1.0)
+    neighbours = _along(directions, around.neighbours) / total
     neighbours = torch.where(own > 0, neighbours, 0.0)
-    return _Moments(centred, directions, own, neighbours, deviation)
+    return _Moments(directions, own, neighbours, float(around.sums.deviation))
 
 
-def _average(rows: Tensor, moments: _Moments) -> _Average:
-    smooth = _centred(rows)
-    variance = _along(moments.directions, smooth, smooth).clamp(min=0) / len(rows)
+def _average(products: tuple[Tensor, Tensor], moments: _Moments, num_nodes: int) -> _Average:
+    smooth, both = (_along(moments.directions, each) for each in products)
+    variance = smooth.clamp(min=0) / num_nodes
     used = (variance > _ROUNDING * variance.amax()) & (moments.own > 0)
-    both = _along(moments.directions, moments.centred, smooth) / len(rows)
-    return _Average(torch.where(used, variance, 0.0), torch.where(used, both, 0.0))
+    return _Average(torch.where(used, variance, 0.0), torch.where(used, both / num_nodes, 0.0))
 
 
 def _reliability(moments: _Moments, similarity: NeighbourSimilarity) -> Tensor:
@@ -237,20 +320,28 @@ def _reliability(moments: _Moments, similarity: NeighbourSimilarity) -> Tensor:
     return (correlation / homophily).clamp(0, _LARGEST_RELIABILITY)
 
 
-def _returning(matrix: SparseMatrix, steps: Tensor, *, generator: torch.Generator) -> float:
-    """The mean of the diagonal of sum_j `steps[j]` A^j: exactly, or estimated for many nodes.
+class Probes:
+    """The vectors e whose mean <e, M e> is the mean of the diagonal of M.
 
-    The estimate (Hutchinson's) is the mean of <e, M e> over vectors e of random signs.
+    They are the unit vectors, or for many nodes an estimate from random signs (Hutchinson's).
+
+    Args:
+        size: number of nodes, N.
+        generator: of the signs, on the CPU.
     """
-    size = matrix.shape[0]
-    exact = size <= _EXACT_NODES
-    if exact:
-        probes = torch.eye(size)
-    else:
-        probes = 2.0 * torch.randint(0, 2, (size, _PROBES), generator=generator) - 1
-    probes = probes.to(matrix.value)
-    total = (probes * averages(matrix, probes, steps)).to(torch.float64).sum()
-    return float(total) / (size if exact else size * _PROBES)
+
+    def __init__(self, size: int, generator: torch.Generator) -> None:
+        self.exact = size <= _EXACT_NODES
+        self.size, self.generator, self._drawn = size, generator, 0
+        self.width = size if self.exact else _PROBES
+        self.count = size if self.exact else size * _PROBES
+
+    def rows(self, count: int) -> Tensor:
+        """The next `count` rows of the matrix [N, width] whose columns are the vectors."""
+        start, self._drawn = self._drawn, self._drawn + count
+        if self.exact:
+            return torch.eye(self.size)[start : start + count]
+        return 2.0 * torch.randint(0, 2, (count, _PROBES), generator=self.generator) - 1
 
 
 def _floored(weight: Tensor, variance: Tensor) -> Tensor:

@@ -8,11 +8,13 @@ coordinates, k columns of the embedding.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from graphlatent.data.measurements import FEW, has_measurements
-from graphlatent.nn.latent_estimate import STEPS, averages, latent_estimate
+from graphlatent.nn.latent_estimate import STEPS, LatentEstimate, averages, latent_estimate
 from graphlatent.ops.sparse import SparseMatrix, multiply, to_dense, unit_rows
 from graphlatent.ops.svd import right_singular_vectors
 
@@ -115,9 +117,11 @@ class NodeHead(nn.Module):
             hidden: the encoder's output, [N, H].
             coordinates: [N, C]; None where C is 0.
         """
-        z = self._reduced(x)
-        blocks = self._blocks(z, matrix, hidden, coordinates)
-        out, start = -self.offset.expand(hidden.shape[0], -1), 0
+        return self.project(self._blocks(self.reduced(x), matrix, hidden, coordinates))
+
+    def project(self, blocks: Sequence[Tensor]) -> Tensor:
+        """The embeddings of nodes from their blocks (`blocks`), [N, k]."""
+        out, start = -self.offset.expand(blocks[0].shape[0], -1), 0
         for block in blocks:
             stop = start + block.shape[1]
             out, start = torch.addmm(out, block, self.components[start:stop]), stop
@@ -137,55 +141,91 @@ class NodeHead(nn.Module):
 
         `generator` is for the SVD of many features, on the CPU.
         """
-        few = x.shape[1] <= FEW_FEATURES
-        self.keeps_norms.fill_(few or has_measurements(x))
-        if self.keeps_norms:
-            squares = to_dense(x).to(torch.float64).square().mean(0)
-            squares = squares if few else squares.mean().expand_as(squares)
-            used = torch.where(squares > 0, squares, 1.0)
-            scale = (squares > 0) / (x.shape[1] * used).sqrt()
-            self.scale = scale.clamp(max=_LARGEST_FACTOR).to(x.dtype)
+        if self.set_form(self.few_features or has_measurements(x)):
+            self.set_scale(to_dense(x).to(torch.float64).square().mean(0))
         if self.basis is not None:
-            k, rows = self.basis.shape[1], self._rows(x)
+            k, rows = self.basis.shape[1], self.rows(x)
             self.basis = right_singular_vectors(rows, k, generator=generator)
-        z = self._reduced(x)
+        z = self.reduced(x)
         estimate = latent_estimate(z, matrix, generator=generator)
         self.steps = estimate.steps
         blocks = self._blocks(z, matrix, hidden, coordinates)
+        maps = self.maps(estimate, [block.shape[1] for block in blocks])
+        deviations = [_deviation(block @ each) for block, each in zip(blocks, maps, strict=True)]
+        maps = self.weighted(maps, estimate, deviations)
+        joined = torch.cat([b @ each for b, each in zip(blocks, maps, strict=True)], dim=1)
+        mean = joined.to(torch.float64).mean(0).to(joined.dtype)
+        k = self.components.shape[1]
+        leading = right_singular_vectors(joined - mean, k, generator=generator)
+        self.set_components(maps, mean, leading)
+
+    @property
+    def few_features(self) -> bool:
+        """Whether there are so few features that each is scaled by itself."""
+        return len(self.scale) <= FEW_FEATURES
+
+    def set_form(self, keeps_norms: bool) -> bool:
+        """Set whether the rows z have magnitudes, and return it."""
+        self.keeps_norms.fill_(keeps_norms)
+        return keeps_norms
+
+    def set_scale(self, squares: Tensor) -> None:
+        """Set the factors of rows that have magnitudes from their columns' mean squares [F]."""
+        squares = squares if self.few_features else squares.mean().expand_as(squares)
+        used = torch.where(squares > 0, squares, 1.0)
+        scale = (squares > 0) / (len(squares) * used).sqrt()
+        self.scale = scale.clamp(max=_LARGEST_FACTOR).to(self.scale.dtype)
+
+    def maps(self, estimate: LatentEstimate, widths: Sequence[int]) -> list[Tensor]:
+        """What each block of some widths is multiplied by, before it has its variance."""
+        directions = estimate.directions
+        maps = [directions * estimate.own, directions * estimate.averaged]
+        return maps + [torch.eye(width).to(directions) for width in widths[2:]]
+
+    def weighted(
+        self, maps: Sequence[Tensor], estimate: LatentEstimate, deviations: Sequence[float]
+    ) -> list[Tensor]:
+        """`maps` with factors that give each block its variance.
+
+        Args:
+            maps: of the blocks.
+            estimate: has the shares of the blocks.
+            deviations: of the blocks times their maps: root mean square norms minus the mean.
+        """
         share = estimate.share
         variances = [
             self.feature_weight**2 * (1 - share),
             share,
             self.encoder_weight**2 * ENCODER_SHARE * share,
             # That of one of the features.
-            float(self.keeps_norms) / x.shape[1],
+            float(self.keeps_norms) / len(self.scale),
             estimate.coordinates,
         ]
-        directions = estimate.directions
-        # What each block is multiplied by.
-        maps = [directions * estimate.own, directions * estimate.averaged]
-        maps += [torch.eye(block.shape[1]).to(block) for block in blocks[2:]]
-        for i, (block, variance) in enumerate(zip(blocks, variances, strict=False)):
-            maps[i] = maps[i] * (variance**0.5 / _deviation(block @ maps[i]))
-        parts = [block @ each for block, each in zip(blocks, maps, strict=True)]
-        joined = torch.cat(parts, dim=1)
-        mean = joined.to(torch.float64).mean(0).to(joined.dtype)
-        k = self.components.shape[1]
-        leading = right_singular_vectors(joined - mean, k, generator=generator)
+        triples = zip(maps, variances, deviations, strict=False)
+        return [each * (variance**0.5 / deviation) for each, variance, deviation in triples]
+
+    def set_components(self, maps: Sequence[Tensor], mean: Tensor, leading: Tensor) -> None:
+        """Set the principal components of all blocks.
+
+        Args:
+            maps: of the blocks.
+            mean: of the blocks times their maps, side by side.
+            leading: the right singular vectors of their differences from it.
+        """
         self.offset = mean @ leading
-        ends = torch.tensor([part.shape[1] for part in parts]).cumsum(0).tolist()
+        ends = torch.tensor([each.shape[1] for each in maps]).cumsum(0).tolist()
         rows_of = torch.tensor_split(leading, ends[:-1])
         self.components = torch.cat([each @ rows for each, rows in zip(maps, rows_of, strict=True)])
 
-    def _rows(self, x: Tensor | SparseMatrix) -> Tensor | SparseMatrix:
+    def rows(self, x: Tensor | SparseMatrix) -> Tensor | SparseMatrix:
         """The rows z before their reduction, [N, F]; unit rows are sparse where `x` is."""
         if self.keeps_norms:
             return to_dense(x) * self.scale
         return unit_rows(x)
 
-    def _reduced(self, x: Tensor | SparseMatrix) -> Tensor:
+    def reduced(self, x: Tensor | SparseMatrix) -> Tensor:
         """The rows z, or z times the leading singular vectors where there are many columns."""
-        rows = self._rows(x)
+        rows = self.rows(x)
         return to_dense(rows) if self.basis is None else multiply(rows, self.basis)
 
     def _blocks(
@@ -196,8 +236,27 @@ class NodeHead(nn.Module):
         coordinates: Tensor | None,
     ) -> list[Tensor]:
         smooth = averages(matrix, z, self.steps)
-        smooth = smooth if self.keeps_norms else unit_rows(smooth)
         degree = matrix.multiply(matrix.multiply(z.new_ones(z.shape[0], 1)))
+        return self.blocks(z, smooth, hidden, degree, coordinates)
+
+    def blocks(
+        self,
+        z: Tensor,
+        smooth: Tensor,
+        hidden: Tensor,
+        degree: Tensor,
+        coordinates: Tensor | None,
+    ) -> list[Tensor]:
+        """The blocks of some nodes.
+
+        Args:
+            z: as `reduced` returns them, [N, D].
+            smooth: averages of z over walks, [N, D].
+            hidden: the encoder's output, [N, H].
+            degree: A A 1, [N, 1].
+            coordinates: [N, C]; None where C is 0.
+        """
+        smooth = smooth if self.keeps_norms else unit_rows(smooth)
         blocks = [z, smooth, unit_rows(hidden), degree]
         return blocks if coordinates is None else [*blocks, coordinates]
 
@@ -209,7 +268,11 @@ def _deviation(rows: Tensor) -> float:
     """
     exact = rows.to(torch.float64)
     whole = float(exact.square().sum(1).mean())
-    centred = float((exact - exact.mean(0)).square().sum(1).mean())
+    return deviation(whole, float((exact - exact.mean(0)).square().sum(1).mean()))
+
+
+def deviation(whole: float, centred: float) -> float:
+    """`_deviation` of rows with the mean square norm `whole`, and `centred` minus their mean."""
     # The rounding errors of equal rows, such as the degrees of a regular graph, are no variance.
     square = centred if centred > 1e-12 * whole else whole
     return max(square**0.5, 1 / _LARGEST_FACTOR) if square > 0 else float("inf")

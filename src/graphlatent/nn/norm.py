@@ -8,12 +8,14 @@ fixed, so an embedding depends neither on momentum nor on the rest of its batch.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from graphlatent.ops.row_blocks import RowMoments
 
 
 class BatchNorm(nn.Module):
@@ -129,3 +131,29 @@ def measure_statistics(model: nn.Module, forward: Callable[[], object]) -> None:
         for other, momentum in zip(torchs, momenta, strict=True):
             other.momentum = momentum
         model.train(was_training)
+
+
+@torch.no_grad()
+def measure_by_blocks(
+    norms: Sequence[BatchNorm],
+    blocks: Callable[[], Iterable[Tensor]],
+    run: Callable[[Tensor], object],
+) -> None:
+    """`measure_statistics` of a function of rows, from blocks of rows, in float64.
+
+    Args:
+        norms: the batch norms that run, in the order in which they run; in evaluation mode.
+        blocks: yields all rows in blocks, each time that it is called: once for each norm.
+        run: the function of rows that contains the norms.
+    """
+    for norm in norms:
+        moments = RowMoments()
+        hook = norm.register_forward_pre_hook(lambda _, rows, to=moments: to.add(rows[0]))
+        try:
+            for rows in blocks():
+                run(rows)
+        finally:
+            hook.remove()
+        if moments.count:
+            norm.mean = moments.mean.to(norm.mean)
+            norm.var = moments.variance.to(norm.var)

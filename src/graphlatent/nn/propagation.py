@@ -35,9 +35,14 @@ def gcn_matrix(edges: EdgeList) -> SparseMatrix:
     degree = edges.degree
     if degree is None:
         degree = value.new_zeros(size).index_add(0, row, value)
-    scale = torch.where(degree > 0, degree, 1.0).rsqrt() * (degree > 0)
+    scale = gcn_scale(degree)
     value = scale[row] * value * scale[col]
     return SparseMatrix.from_coo(row, col, value, (size, size), symmetric=edges.undirected)
+
+
+def gcn_scale(degree: Tensor) -> Tensor:
+    """D^-1/2 of the degrees of all nodes with their self-loops [N]; 0 where the degree is 0."""
+    return torch.where(degree > 0, degree, 1.0).rsqrt() * (degree > 0)
 
 
 def gin_matrix(edges: EdgeList) -> SparseMatrix:
@@ -95,9 +100,14 @@ def propagate(matrix: SparseMatrix, x: Features, weight: Tensor, bias: Tensor) -
     """
     if isinstance(x, Tensor):
         weight, bias = weight.to(x.dtype), bias.to(x.dtype)
-    if isinstance(x, Tensor) and weight.shape[0] < weight.shape[1]:
+    if isinstance(x, Tensor) and widens(weight):
         return torch.addmm(bias, matrix.matmul(x), weight)
     return matrix.matmul(matmul(x, weight), bias)
+
+
+def widens(weight: Tensor) -> bool:
+    """Whether rows have fewer columns before they are multiplied by `weight` than after it."""
+    return weight.shape[0] < weight.shape[1]
 
 
 def refuse_negative(weight: Tensor) -> None:

@@ -94,6 +94,42 @@ class NeighbourSimilarity:
         return min(max(self.signal_to_noise**2 / 2, low), high)
 
 
+@dataclass(frozen=True, eq=False)
+class NeighbourSums:
+    """What `neighbour_similarity` needs of a graph: float64 scalars, but for `gram`.
+
+    Args:
+        num_nodes: N.
+        num_entries: entries a_ij that are not 0.
+        products: sum of a_ij <u_i, u_j>.
+        around: sum over i of the squared norms of sum_j a_ij u_j.
+        ends: sum of a_ij^2 <u_j, u_j>.
+        weight: sum of a_ij.
+        weights_of_rows: sum over i of (sum_j a_ij)^2.
+        squared: sum of a_ij^2.
+        two_way: sum of a_ij a_ji.
+        square: mean of <u_i, u_i>.
+        gram: sum of u_i u_i^T, [D, D].
+    """
+
+    num_nodes: int
+    num_entries: int
+    products: Tensor
+    around: Tensor
+    ends: Tensor
+    weight: Tensor
+    weights_of_rows: Tensor
+    squared: Tensor
+    two_way: Tensor
+    square: Tensor
+    gram: Tensor
+
+    @property
+    def deviation(self) -> Tensor:
+        """Standard deviation of a column's correlation of neighbours, by chance."""
+        return (self.squared + self.two_way).sqrt() / self.weight
+
+
 def feature_similarity(
     x: Tensor | SparseMatrix, matrix: SparseMatrix, *, generator: torch.Generator
 ) -> NeighbourSimilarity:
@@ -135,6 +171,11 @@ def neighbour_similarity(rows: Tensor, matrix: SparseMatrix) -> NeighbourSimilar
         rows: [N, D].
         matrix: a, [N, N]; its diagonal is not used.
     """
+    return similarity_of(neighbour_sums(rows, matrix))
+
+
+def neighbour_sums(rows: Tensor, matrix: SparseMatrix) -> NeighbourSums:
+    """What the correlations of `neighbour_similarity` are computed from."""
     exact = rows.to(torch.float64)
     centred = exact - exact.mean(0)
     squares = centred.square().sum(1)
@@ -146,20 +187,35 @@ def neighbour_similarity(rows: Tensor, matrix: SparseMatrix) -> NeighbourSimilar
 
     edges = SparseMatrix(matrix.crow, col, value.to(rows.dtype), matrix.shape)
     around = edges.multiply(centred.to(rows.dtype)).to(torch.float64)
-    total, weight = (centred * around).sum(), value.sum()
-    of_siblings = around.square().sum() - (value.square() * squares[col]).sum()
-    pairs = sums(value).square().sum() - value.square().sum()
-    covariance = centred.T @ centred / max(len(rows), 1)
-    squared = value.square().sum() + two_way(matrix, value)
+    return NeighbourSums(
+        num_nodes=len(rows),
+        num_entries=int((value != 0).sum()),
+        products=(centred * around).sum(),
+        around=around.square().sum(),
+        ends=(value.square() * squares[col]).sum(),
+        weight=value.sum(),
+        weights_of_rows=sums(value).square().sum(),
+        squared=value.square().sum(),
+        two_way=two_way(matrix, value),
+        square=squares.mean(),
+        gram=centred.T @ centred,
+    )
+
+
+def similarity_of(sums: NeighbourSums) -> NeighbourSimilarity:
+    """The correlations of `neighbour_similarity` from the sums of a graph."""
+    of_siblings, pairs = sums.around - sums.ends, sums.weights_of_rows - sums.squared
+    covariance = sums.gram / max(sums.num_nodes, 1)
+    squared = sums.squared + sums.two_way
     deviation = (squared * covariance.square().sum()).sqrt()
-    degree = int((value != 0).sum()) / max(len(rows), 1)
+    degree = sums.num_entries / max(sums.num_nodes, 1)
     if not bool(deviation > 0):
         return NeighbourSimilarity(0.0, 0.0, 0.0, degree)
-    correlation = float(total / weight / squares.mean())
+    correlation = float(sums.products / sums.weight / sums.square)
     # Rounding errors of graphs in which no node has two neighbours are no pairs.
-    has_pairs = bool(pairs > 1e-6 * value.square().sum())
-    siblings = float(of_siblings / pairs / squares.mean()) if has_pairs else correlation
-    return NeighbourSimilarity(correlation, siblings, float(total / deviation), degree)
+    has_pairs = bool(pairs > 1e-6 * sums.squared)
+    siblings = float(of_siblings / pairs / sums.square) if has_pairs else correlation
+    return NeighbourSimilarity(correlation, siblings, float(sums.products / deviation), degree)
 
 
 def two_way(matrix: SparseMatrix, value: Tensor) -> Tensor:

@@ -3,10 +3,15 @@
 Narrow matrices: eigenvectors of the Gram matrix, summed in float64 over blocks of rows. Wide ones:
 randomised subspace iteration (`Halko, Martinsson and Tropp 2011
 <https://arxiv.org/abs/0909.4061>`_), which multiplies by the matrix and its transpose only.
-Legend: N rows, W columns, k singular vectors.
+Rows may also come in blocks, again for every pass over them. Legend: N rows, W columns, k singular
+vectors.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -24,10 +29,31 @@ _SMALLEST = 1e-6
 _BLOCK = 2**23
 
 
+@dataclass(frozen=True, eq=False)
+class RowStream:
+    """A matrix of which only some rows are there at a time.
+
+    Args:
+        shape: (N, W).
+        blocks: yields all rows in blocks, in order, dense or sparse, each time that it is called.
+    """
+
+    shape: tuple[int, int]
+    blocks: Callable[[], Iterator[Tensor | SparseMatrix]]
+    dtype: torch.dtype = torch.float32
+    device: torch.device = torch.device("cpu")
+
+    def multiplied(self, dense: Tensor) -> RowStream:
+        """The product with a matrix [W, H]."""
+        shape = (self.shape[0], dense.shape[1])
+        return RowStream(shape, lambda: (multiply(rows, dense) for rows in self.blocks()))
+
+
+Matrix: TypeAlias = Tensor | SparseMatrix | RowStream
+
+
 @torch.no_grad()
-def right_singular_vectors(
-    x: Tensor | SparseMatrix, k: int, *, generator: torch.Generator
-) -> Tensor:
+def right_singular_vectors(x: Matrix, k: int, *, generator: torch.Generator) -> Tensor:
     """The right singular vectors of the k largest singular values, as columns [W, k].
 
     The entry of largest absolute value of each is positive. Columns beyond the rank of `x` are 0.
@@ -43,26 +69,40 @@ def right_singular_vectors(
     else:
         sample = min(k + _OVERSAMPLING, num_rows, width)
         basis = _row_space(x, sample, generator=generator)
-        vectors = basis @ _leading(_gram(multiply(x, basis)), min(k, sample)).to(basis.dtype)
+        product = x.multiplied(basis) if isinstance(x, RowStream) else multiply(x, basis)
+        vectors = basis @ _leading(_gram(product), min(k, sample)).to(basis.dtype)
     out = torch.zeros(width, k, dtype=x.dtype, device=x.device)
     out[:, : vectors.shape[1]] = with_fixed_signs(vectors)
     return out
 
 
-def _row_space(x: Tensor | SparseMatrix, sample: int, *, generator: torch.Generator) -> Tensor:
+def _row_space(x: Matrix, sample: int, *, generator: torch.Generator) -> Tensor:
     """An orthonormal basis whose span is close to that of the leading vectors, [W, sample]."""
-    transpose = x.T if isinstance(x, Tensor) else x.transpose
     start = torch.randn(x.shape[1], sample, generator=generator)
     basis = start.to(device=x.device, dtype=x.dtype)
     for _ in range(_POWER_STEPS):
-        basis = torch.linalg.qr(multiply(transpose, multiply(x, basis))).Q
+        basis = torch.linalg.qr(_squared(x, basis)).Q
     return basis
 
 
-def _gram(x: Tensor | SparseMatrix) -> Tensor:
+def _squared(x: Matrix, dense: Tensor) -> Tensor:
+    """x^T x `dense`, [W, H]."""
+    if isinstance(x, RowStream):
+        total = torch.zeros_like(dense)
+        for rows in x.blocks():
+            total += _squared(rows, dense)
+        return total
+    return multiply(x.T if isinstance(x, Tensor) else x.transpose, multiply(x, dense))
+
+
+def _gram(x: Matrix) -> Tensor:
     """x^T x in float64, [W, W]."""
     num_rows, width = x.shape
     gram = torch.zeros(width, width, dtype=torch.float64, device=x.device)
+    if isinstance(x, RowStream):
+        for block in x.blocks():
+            gram += _gram(block)
+        return gram
     step = max(1, _BLOCK // max(width, 1))
     for start in range(0, num_rows, step):
         rows = dense_rows(x, start, min(start + step, num_rows)).to(torch.float64)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -83,11 +84,18 @@ def fit_head(method: Method[Any], model: nn.Module, batch: Batch) -> None:
     Raises:
         NonFiniteLossError, InputError: as `check_statistics`.
     """
-    try:
+    with checked_fit(model, method.settings):
         method.fit_head(model.eval(), batch)
+
+
+@contextmanager
+def checked_fit(model: nn.Module, settings: Settings) -> Iterator[None]:
+    """A context in which a head is fitted; afterwards it is checked, as `fit_head` does."""
+    try:
+        yield
     except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
-        raise _overflow("The output of the encoder", method.settings) from error
-    check_statistics(model, method.settings)
+        raise _overflow("The output of the encoder", settings) from error
+    check_statistics(model, settings)
 
 
 def _overflow(what: str, settings: Settings) -> GraphLatentError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
@@ -32,8 +32,10 @@ from graphlatent.methods.lagraph.reconstruction import SAFE_RATIO
 from graphlatent.methods.lagraph.row_errors import row_errors
 from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.methods.lagraph.views import Dropped, draw_dropped
+from graphlatent.nn.decoders import MLPDecoder
 from graphlatent.nn.edge_dropout import DroppableMatrix
 from graphlatent.nn.encoders import GNNEncoder
+from graphlatent.nn.norm import BatchNorm
 from graphlatent.nn.propagation import as_gcn_matrix
 from graphlatent.nn.similarity import NeighbourSimilarity, feature_similarity
 from graphlatent.ops.kernels import usable
@@ -82,6 +84,15 @@ class LaGraph(Method[LaGraphSettings]):
         lagraph = cast(LaGraphModel, model)
         if len(lagraph.decoder.norms):
             lagraph.decode(hidden, batch.structure)
+
+    def measured_after(
+        self, model: nn.Module
+    ) -> tuple[Sequence[BatchNorm], Callable[[Tensor], object]] | None:
+        """The decoder, where it has batch norm."""
+        decoder = cast(LaGraphModel, model).decoder
+        if not isinstance(decoder, MLPDecoder) or not len(decoder.norms):
+            return None
+        return [cast(BatchNorm, norm) for norm in decoder.norms], decoder.body
 
     def step(
         self, model: nn.Module, batch: Batch, *, generator: torch.Generator
