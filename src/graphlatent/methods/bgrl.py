@@ -83,6 +83,7 @@ class BGRL(Method[BGRLSettings]):
     name: ClassVar[str] = "bgrl"
     term_names: tuple[str, ...] = ("view_1", "view_2")
     fixed_shapes: ClassVar[bool] = True
+    parallel: ClassVar[bool] = True
     has_views: ClassVar[bool] = True
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> BGRLModel:

@@ -1,6 +1,7 @@
 """Batch norm without running averages: evaluation statistics are measured exactly, once.
 
-In training it normalises each batch, and each view, with its own statistics. Before embedding, the
+In training it normalises each batch, and each view, with its own statistics; those of a batch that
+several processes share are of the rows of all (ops/global_norm.py). Before embedding, the
 statistics of the plain view of the whole training set are measured (`measure_statistics`) and
 fixed, so an embedding depends neither on momentum nor on the rest of its batch.
 """
@@ -13,6 +14,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from graphlatent.ops.collective import current
+from graphlatent.ops.global_norm import batch_norm
 
 
 class BatchNorm(nn.Module):
@@ -45,6 +49,9 @@ class BatchNorm(nn.Module):
         if not self.training:
             scale: Tensor = self.weight * torch.rsqrt(self.var + self.eps)
             return (x - self.mean) * scale + self.bias
+        processes = current()
+        if processes is not None:
+            return batch_norm(x, self.weight, self.bias, eps=self.eps, processes=processes)
         # torch refuses a single row. Its variance is 0, and so is its difference from the mean.
         if x.shape[0] == 1:
             return (x - x.mean(0)) / math.sqrt(self.eps) * self.weight + self.bias

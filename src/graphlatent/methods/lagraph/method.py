@@ -42,6 +42,7 @@ class LaGraph(Method[LaGraphSettings]):
 
     name: ClassVar[str] = "lagraph"
     has_views: ClassVar[bool] = True
+    parallel: ClassVar[bool] = True
 
     def __init__(self, settings: LaGraphSettings, *, level: Level) -> None:
         super().__init__(settings, level=level)
