@@ -186,6 +186,9 @@ class VariableShapeSource:
 class NodeBatches(VariableShapeSource):
     """A random subset of nodes and the subgraph it induces, each step (the paper's Table 3)."""
 
+    # Steps are drawn independently of each other (sharing.py).
+    independent = True
+
     def __init__(
         self,
         graph: GraphData,

@@ -13,7 +13,7 @@ processes must call the same functions in the same order, also those that have n
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -27,7 +27,12 @@ from graphlatent.errors import ConfigError
 
 
 class Watcher(Protocol):
-    """Knows which processes are alive (processes.py)."""
+    """Knows which processes are alive (processes.py).
+
+    `messages` counts those that this process has sent.
+    """
+
+    messages: int
 
     def wait_until_done(self) -> None:
         """Wait until the first process calls `done`; raise where a process is lost meanwhile."""
@@ -76,6 +81,8 @@ class Processes:
         return tensor
 
     def _run(self, call: Callable[[], object]) -> None:
+        if self.watcher is not None:
+            self.watcher.messages += 1
         try:
             call()
         except RuntimeError as error:
@@ -242,8 +249,31 @@ def first_only(work: Callable[[], Any]) -> Any:
 
 
 def barrier() -> None:
-    """Wait until the first process, and with it all others, has come here."""
+    """Wait until all processes have come here; the first is waited for as long as it is alive."""
     first_only(lambda: None)
+    all_sum_detached(torch.zeros(1))
+
+
+def from_first(
+    work: Callable[[], tuple[Any, Mapping[str, Tensor]]],
+) -> tuple[Any, dict[str, Tensor]]:
+    """A value that JSON can hold, and named tensors, which `work` returns in the first process."""
+    if current() is None:
+        value, tensors = work()
+        return value, dict(tensors)
+    named: dict[str, Tensor] = {}
+
+    def described() -> Any:
+        value, found = work()
+        named.update({name: each.detach().cpu() for name, each in found.items()})
+        forms = [(n, str(t.dtype).partition(".")[2], list(t.shape)) for n, t in named.items()]
+        return [value, forms]
+
+    value, forms = first_only(described)
+    if rank() > 0:
+        named = {name: torch.empty(s, dtype=getattr(torch, d)) for name, d, s in forms}
+    broadcast_tensors(named.values())
+    return value, named
 
 
 def gathered_json(value: Any) -> list[Any]:

@@ -28,6 +28,7 @@ from graphlatent.ops.sparse import SparseMatrix, to_dense
 from graphlatent.ops.threads import threads_for
 from graphlatent.training.loop import Training, seeded
 from graphlatent.training.peak_memory import PeakMemory
+from graphlatent.training.several import check_norms
 
 DENSE_ADVANTAGE = {"cpu": 10.0, "cuda": 40.0}
 """Speed of dense relative to sparse products, in multiplications per second, by device type.
@@ -61,6 +62,7 @@ def set_up(
         coordinate_dim=coordinates,
         edge_dim=0 if graph.edge_attr is None else graph.edge_attr.shape[1],
     )
+    check_norms(model)
     model = model.to(device=device, dtype=torch.float32)
     if settings.precision == "bf16" and not usable(next(model.parameters())):
         warn("precision='bf16' needs a GPU and Triton: computing in float32 here.")

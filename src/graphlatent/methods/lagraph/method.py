@@ -33,6 +33,7 @@ from graphlatent.methods.lagraph.views import Dropped, draw_dropped
 from graphlatent.nn.edge_dropout import DroppableMatrix
 from graphlatent.nn.encoders import GNNEncoder
 from graphlatent.nn.similarity import feature_similarity
+from graphlatent.ops.collective import current
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -200,7 +201,8 @@ class LaGraph(Method[LaGraphSettings]):
         settings = self.settings
         dense = isinstance(everything.x, Tensor) and engine.share
         padded = dense and engine.form != "output" and settings.objective in ("mse-embed", "cosine")
-        if not padded or not usable(everything.graph_id):
+        # Steps that several processes share are not captured, and need no fixed shapes.
+        if not padded or not usable(everything.graph_id) or current() is not None:
             return GraphBatches(everything, source.ptr, batch_size=source.batch_size)
         ptr, rounding = source.ptr, str(settings.mask_rounding)
         return PaddedBatches(
