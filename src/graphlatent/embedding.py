@@ -13,7 +13,7 @@ import pyarrow.csv
 import torch
 from torch import Tensor, nn
 
-from graphlatent.data.batches import Batch
+from graphlatent.data.batches import Batch, GraphBatches
 from graphlatent.data.graph import GraphData
 from graphlatent.data.memory_limit import require_memory
 from graphlatent.display import counted, html_table
@@ -24,6 +24,7 @@ from graphlatent.io.parquet import write_parquet
 from graphlatent.io.paths import checked_path
 from graphlatent.io.word2vec import check_names, write_word2vec
 from graphlatent.methods.base import Method
+from graphlatent.ops.collective import current, from_first, gathered_rows, rank, world_size
 
 SUFFIXES = (".parquet", ".npz", ".csv")
 WORD2VEC = ".vec"
@@ -344,3 +345,27 @@ def check_finite_rows(embeddings: Embeddings, *, model: nn.Module) -> Embeddings
 def embedded_rows(method: Method[Any], model: nn.Module, batch: Batch) -> Tensor:
     """The embeddings of a batch by a trained model, [N, D] of nodes or [B, D] of graphs."""
     return method.embed(model.eval(), batch)
+
+
+def shared_rows(
+    method: Method[Any], model: nn.Module, batch: Batch, ptr: Tensor
+) -> np.ndarray[Any, Any]:
+    """The embeddings of a batch [M, D]; of several processes each computes some of the graphs.
+
+    Embeddings of nodes are computed by the first process. All processes return all rows.
+
+    Args:
+        method: embeds.
+        model: trained.
+        batch: whole graphs.
+        ptr: first node of each graph and the end, int64 [graphs + 1].
+    """
+    if current() is None:
+        return embedded_rows(method, model, batch).cpu().numpy()
+    if method.level == "node":
+        _, found = from_first(lambda: (None, {"rows": embedded_rows(method, model, batch)}))
+        return found["rows"].numpy()
+    own = torch.tensor_split(torch.arange(batch.num_graphs), world_size())[rank()]
+    source = GraphBatches(batch, ptr, batch_size=max(1, len(own)))
+    part = source.take(own.to(batch.graph_id.device))
+    return torch.cat(gathered_rows(embedded_rows(method, model, part))).cpu().numpy()

@@ -49,6 +49,19 @@ class TrainingInterrupted(GraphLatentError):  # noqa: N818 - not an error
     """The user pressed Ctrl-C; the step was finished and the state saved."""
 
 
+class LostProcessError(GraphLatentError, RuntimeError):
+    """Another of several processes was lost, so that this one cannot go on.
+
+    Args:
+        message: names the process.
+        told: another process prints the message.
+    """
+
+    def __init__(self, message: str, *, told: bool = False) -> None:
+        super().__init__(message)
+        self.told = told
+
+
 class MissingDependencyError(GraphLatentError, ImportError):
     """An optional package is needed for what was asked."""
 

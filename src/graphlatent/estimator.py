@@ -34,14 +34,16 @@ from graphlatent.embedding import (
     embedded_rows,
     graph_embeddings,
     node_embeddings,
+    shared_rows,
 )
-from graphlatent.errors import RunFolderError, not_fitted, warn
+from graphlatent.errors import RunFolderError, not_fitted
 from graphlatent.io.atomic import refuse_existing
 from graphlatent.io.config_file import RunConfig
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.io.versions import versions
 from graphlatent.methods.base import Method
+from graphlatent.ops.collective import first_only, rank
 from graphlatent.ops.devices import pick_device
 from graphlatent.setting_docs import ShownInNotebook
 from graphlatent.training.batching import adapted_settings
@@ -49,8 +51,14 @@ from graphlatent.training.encoding import fit_encoding, stored_encoding
 from graphlatent.training.fitted import finish_model
 from graphlatent.training.loop import Hooks, Training, check_hooks, checked_epochs, seeded
 from graphlatent.training.progress import training_bar
-from graphlatent.training.resume import begin, begin_or_resume
+from graphlatent.training.resume import begin, begin_or_resume, load_weights, stored_history
 from graphlatent.training.setup import set_up, suited_threads
+from graphlatent.training.several import (
+    begin_alike,
+    check_shareable,
+    encoding_of_first,
+    finish_alike,
+)
 
 Self = TypeVar("Self", bound="Estimator")
 Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -113,22 +121,29 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         run = run if run is None or isinstance(run, RunFolder) else RunFolder(run)
         check_hooks(hooks, owner=f"{type(self).__name__}.fit")
         graph, settings = self._read_to_fit(X, run=run)
+        check_shareable(self.method, settings, graph)
         self.reading_ = graph.reading
-        with suited_threads(graph, settings), nullcontext() if run is None else run.writing():
+        # Of several processes, only the first writes.
+        writing = nullcontext() if run is None or rank() > 0 else run.writing()
+        with suited_threads(graph, settings), writing:
             encoded, spec = self._prepare(graph, settings, run=run)
             training, everything = self._set_up(encoded, settings)
-            complete = run is not None and begin_or_resume(
-                run, training, config=self._config(training.settings), features=spec, graph=graph
+            about = (self._config(training.settings), spec, graph)
+            complete = begin_alike(
+                training, lambda: run is not None and begin_or_resume(run, training, *about)
             )
             with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
                 training.run(active)
             self._set_fitted(training.model, training, everything, spec, complete=complete)
             if run is not None and not complete:
-                # A run is complete only once its model embeds what it was trained on.
-                rows = self._embed(everything()).cpu().numpy()
-                check_finite_rows(self._with_ids(rows, graph), model=self.model_)
-                run.finish(self.model_.state_dict(), self.history_)
+                first_only(partial(self._write, run, graph, everything))
         return self
+
+    def _write(self, run: RunFolder, graph: GraphData, everything: Callable[[], Batch]) -> None:
+        """Complete a run, which is so only once its model embeds what it was trained on."""
+        rows = self._embed(everything()).cpu().numpy()
+        check_finite_rows(self._with_ids(rows, graph), model=self.model_)
+        run.finish(self.model_.state_dict(), self.history_)
 
     def snapshots(self: Self, X: Any, *, epochs: Sequence[int]) -> Iterator[tuple[int, Self]]:
         """Train once and yield a fitted estimator at each of several epochs.
@@ -180,7 +195,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         graph = self._read_later(X)
         with suited_threads(graph, self.settings_, whole=True):
             graph = self._encoded(graph, self.features_, self.settings_)
-            rows = self._embed(self._batch(graph)).cpu().numpy()
+            rows = shared_rows(self.method_, self.model_, self._batch(graph), graph.ptr)
         return check_finite_rows(self._with_ids(rows, graph), model=self.model_)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
@@ -240,24 +255,14 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
             coordinate_dim=spec.embedding_coordinates,
             edge_dim=spec.edge_dim,
         )
-        try:
-            model.load_state_dict(weights)
-        except RuntimeError as error:
-            detail = " ".join(str(error).split()[:40])
-            message = f"The weights in {run.path} do not fit its config.toml: {detail}"
-            raise RunFolderError(message) from error
+        load_weights(model, weights, run=run)
         target = pick_device(device or settings.device)
         estimator.model_ = model.to(device=target, dtype=torch.float32).eval()
         estimator.method_, estimator.settings_ = method, settings
         estimator.reading_ = options_of_run(run)
         estimator.features_, estimator.n_features_in_ = spec, spec.width
         estimator.embedding_dim_, estimator.peak_memory_ = estimator._width(), None
-        try:
-            estimator.history_ = run.read_history()
-        except RunFolderError as error:
-            # Embedding does not need the history.
-            warn(str(error))
-            estimator.history_ = History.of(method.term_names)
+        estimator.history_ = stored_history(run, method)
         return estimator
 
     def set_params(self: Self, **params: Any) -> Self:
@@ -330,7 +335,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         The weights of a complete run contain them.
         """
         if not complete:
-            finish_model(training.method, model, everything)
+            finish_alike(model, lambda: finish_model(training.method, model, everything))
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)
@@ -371,7 +376,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
     def _prepare(
         self, graph: GraphData, settings: Settings, *, run: RunFolder | None = None
     ) -> tuple[GraphData, FeatureSpec]:
-        spec = fit_encoding(graph, settings, run=run)
+        spec = encoding_of_first(lambda: fit_encoding(graph, settings, run=run))
         return self._encoded(graph, spec, settings), spec
 
     @staticmethod

@@ -24,6 +24,7 @@ from graphlatent.nn.node_head import NodeHead
 from graphlatent.nn.norm import BatchNorm
 from graphlatent.nn.propagation import as_gcn_matrix
 from graphlatent.nn.readout import num_poolings, readout
+from graphlatent.ops.collective import all_sum, current
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 
 
@@ -69,7 +70,11 @@ class Loss:
 
 
 def combine(terms: Terms) -> Loss:
-    """The loss of terms, whose sums may have been added over micro-batches or processes."""
+    """The loss of terms, whose sums may have been added over micro-batches.
+
+    Those of several processes are added here, so that all have the loss of the rows of all.
+    """
+    terms = over_processes(terms)
     values = {name: term.value for name, term in terms.items()}
     weighted = [
         value if terms[name].weight == 1.0 else terms[name].weight * value
@@ -84,6 +89,20 @@ def combine(terms: Terms) -> Loss:
 def add_terms(first: Terms, second: Terms) -> dict[str, Term]:
     """The terms of two micro-batches added up."""
     return {name: term + second[name] for name, term in first.items()}
+
+
+def over_processes(terms: Terms) -> Terms:
+    """The terms with sums and counts of all processes, added up in one message in float64."""
+    if current() is None:
+        return terms
+    sums = [term.sum for term in terms.values()]
+    counts = [torch.as_tensor(term.count, device=sums[0].device) for term in terms.values()]
+    both = all_sum(torch.stack([each.to(torch.float64) for each in (*sums, *counts)]))
+    total, count = both[: len(sums)], both[len(sums) :].detach()
+    return {
+        name: replace(term, sum=total[i].to(term.sum.dtype), count=count[i].to(term.sum.dtype))
+        for i, (name, term) in enumerate(terms.items())
+    }
 
 
 def safe_sqrt(value: Tensor) -> Tensor:
@@ -130,6 +149,9 @@ class Method(ABC, Generic[AnySettings]):
     """Whether `step` has shapes that do not depend on values, and no host synchronisation."""
     has_views: ClassVar[bool] = False
     """Whether `views` returns the same nodes in two views, which should be embedded alike."""
+    parallel: ClassVar[bool] = False
+    """Whether several processes may share a step: its terms are sums over rows, or use the sums of
+    ops/collective.py where they are not."""
     edge_dim: int = 0
     """Features of an edge, for `build_encoder`; set before `build` is called."""
 

@@ -84,6 +84,7 @@ class BGRL(Method[BGRLSettings]):
     name: ClassVar[str] = "bgrl"
     term_names: tuple[str, ...] = ("view_1", "view_2")
     fixed_shapes: ClassVar[bool] = True
+    parallel: ClassVar[bool] = True
     has_views: ClassVar[bool] = True
 
     def __init__(self, settings: BGRLSettings, *, level: Level) -> None:

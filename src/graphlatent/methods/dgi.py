@@ -55,6 +55,7 @@ class DGI(Method[DGISettings]):
     name: ClassVar[str] = "dgi"
     term_names: tuple[str, ...] = ("positive", "negative")
     fixed_shapes: ClassVar[bool] = True
+    parallel: ClassVar[bool] = True
 
     def build(self, in_dim: int, *, generator: torch.Generator) -> DGIModel:
         """A newly initialised encoder and discriminator."""

@@ -1,6 +1,7 @@
 """Batch norm without running averages: evaluation statistics are measured exactly, once.
 
-In training it normalises each batch, and each view, with its own statistics. Before embedding, the
+In training it normalises each batch, and each view, with its own statistics; those of a batch that
+several processes share are of the rows of all (ops/global_norm.py). Before embedding, the
 statistics of the plain view of the whole training set are measured (`measure_statistics`) and
 fixed, so an embedding depends neither on momentum nor on the rest of its batch.
 """
@@ -15,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from graphlatent.ops.collective import all_sum, all_sum_detached, current
+from graphlatent.ops.global_norm import batch_norm
 from graphlatent.ops.row_blocks import RowMoments
 
 
@@ -52,6 +55,9 @@ class BatchNorm(nn.Module):
             return (x - self.mean) * scale + self.bias
         if self.counted is not None:
             return normalize_by(x, self.counted, self.weight, self.bias, eps=self.eps)
+        processes = current()
+        if processes is not None:
+            return batch_norm(x, self.weight, self.bias, eps=self.eps, processes=processes)
         # torch refuses a single row. Its variance is 0, and so is its difference from the mean.
         if x.shape[0] == 1:
             return (x - x.mean(0)) / math.sqrt(self.eps) * self.weight + self.bias
@@ -62,10 +68,18 @@ class BatchNorm(nn.Module):
 
 
 def normalize_by(x: Tensor, rows: Tensor, gamma: Tensor, beta: Tensor, *, eps: float) -> Tensor:
-    """Batch norm of all rows of `x` [N, H] with the statistics of the rows `rows`, int64 [R]."""
+    """Batch norm of all rows of `x` [N, H] with the statistics of the rows `rows`, int64 [R].
+
+    Of several processes, the statistics are those of such rows in all of them.
+    """
     exact = torch.promote_types(x.dtype, torch.float32)
     part = x[rows].to(exact)
-    mean, var = part.mean(0), part.var(0, unbiased=False)
+    if current() is None:
+        mean, var = part.mean(0), part.var(0, unbiased=False)
+    else:
+        count = all_sum_detached(part.new_full((), float(len(part)))).clamp(min=1)
+        mean = all_sum(part.sum(0)) / count
+        var = all_sum((part - mean).square().sum(0)) / count
     scale = gamma * torch.rsqrt(var + eps)
     return ((x.to(exact) - mean) * scale + beta).to(x.dtype)
 

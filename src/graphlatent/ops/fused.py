@@ -2,7 +2,9 @@
 
 The backward pass recomputes the activation instead of saving it. It also recomputes the input of
 the masked view, which is that of the plain view plus a product with the masked columns. On a GPU
-both passes are Triton kernels (kernels/norm.py). Shapes: N rows, H columns, R masked nodes.
+both passes are Triton kernels (kernels/norm.py). Where several processes share a batch, the
+statistics are of the rows of all (global_norm.py), and the kernels are not used. Shapes: N rows, H
+columns, R masked nodes.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from graphlatent.ops.collective import Processes, current
+from graphlatent.ops.global_norm import Statistics, gradients, normalized, statistics
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.masked import MaskedOperator
 
@@ -119,30 +123,43 @@ class _ActivateNorm(torch.autograd.Function):
         limit: Tensor | None,
     ) -> Tensor:
         z = base if operator is None or change is None else operator.scatter_raw(change, base)
-        if _on_gpu(z):
+        processes = None if gamma is None else current()
+        mean: Tensor | None
+        rstd: Tensor | None
+        count: Tensor | None = None
+        if processes is not None:
+            assert gamma is not None
+            assert beta is not None
+            act = _activated(z[:limit], slope)
+            found = statistics(act, processes)
+            mean, rstd, count = found.mean, found.var, found.count
+            out = _pad_rows(normalized(act, found, gamma, beta, eps), z.shape[0])
+        elif _on_gpu(z):
             from graphlatent.ops.kernels.norm import activate_norm
 
             out, mean, rstd = activate_norm(z, slope, gamma, beta, eps=eps, limit=limit)
         else:
             out, mean, rstd = _forward(z[:limit], slope, gamma, beta, eps)
             out = _pad_rows(out, z.shape[0])
-        ctx.operator, ctx.eps, ctx.limit = operator, eps, limit
-        ctx.save_for_backward(base, change, slope, gamma, mean, rstd)
+        ctx.operator, ctx.eps, ctx.limit, ctx.processes = operator, eps, limit, processes
+        # With several processes, the variance stands in the place of 1 / sqrt(variance + eps).
+        ctx.save_for_backward(base, change, slope, gamma, mean, rstd, count)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        base, change, slope, gamma, mean, rstd = ctx.saved_tensors
+        base, change, slope, gamma, mean, rstd, count = ctx.saved_tensors
         z = base if change is None else ctx.operator.scatter_raw(change, base)
-        if _on_gpu(z):
+        if ctx.processes is None and _on_gpu(z):
             from graphlatent.ops.kernels.norm import activate_norm_backward
 
             d_z, d_slope, d_gamma, d_beta = activate_norm_backward(
                 grads[0], z, slope, gamma, mean, rstd, limit=ctx.limit
             )
         else:
+            shared = None if count is None else (Statistics(mean, rstd, count), ctx.processes)
             d_z, d_slope, d_gamma, d_beta = _backward(
-                grads[0][: ctx.limit], z[: ctx.limit], slope, gamma, mean, rstd, ctx.eps
+                *(grads[0][: ctx.limit], z[: ctx.limit], slope, gamma, mean, rstd, ctx.eps, shared)
             )
             d_z = _pad_rows(d_z, z.shape[0])
         d_change = None if change is None else ctx.operator.transposed.gather_raw(d_z)
@@ -154,6 +171,10 @@ def _on_gpu(z: Tensor) -> bool:
     return usable(z) and z.dtype != torch.float64
 
 
+def _activated(z: Tensor, slope: Tensor | None) -> Tensor:
+    return torch.relu(z) if slope is None else torch.prelu(z, slope)
+
+
 def _pad_rows(rows: Tensor, size: int) -> Tensor:
     """The rows followed by rows of zeros, `size` in all."""
     missing = size - rows.shape[0]
@@ -163,7 +184,7 @@ def _pad_rows(rows: Tensor, size: int) -> Tensor:
 def _forward(
     z: Tensor, slope: Tensor | None, gamma: Tensor | None, beta: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    act = torch.relu(z) if slope is None else torch.prelu(z, slope)
+    act = _activated(z, slope)
     if gamma is None:
         return act, None, None
     return torch.native_batch_norm(act, gamma, beta, None, None, True, 0.0, eps)
@@ -177,15 +198,19 @@ def _backward(
     mean: Tensor | None,
     rstd: Tensor | None,
     eps: float,
+    shared: tuple[Statistics, Processes] | None = None,
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Gradients of z, slope, gamma and beta.
+    """Gradients of z, slope, gamma and beta; with `shared` statistics, of a batch of several.
 
     Large arrays are reused as soon as possible: allocating new ones takes longer than the
     arithmetic.
     """
     d_gamma = d_beta = act = None
     if gamma is not None:
-        act = torch.relu(z) if slope is None else torch.prelu(z, slope)
+        act = _activated(z, slope)
+    if gamma is not None and act is not None and shared is not None:
+        grad, d_gamma, d_beta = gradients(grad, act, gamma, shared[0], eps, shared[1])
+    elif gamma is not None:
         grad, d_gamma, d_beta = torch.ops.aten.native_batch_norm_backward(
             grad.contiguous(), act, gamma, None, None, mean, rstd, True, eps, [True, True, True]
         )

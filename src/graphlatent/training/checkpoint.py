@@ -38,7 +38,7 @@ def check_snapshot(snapshot: Snapshot, training: Training) -> dict[str, Any]:
     check_tensors(tensors, _expected(position, training, tensors))
     training.watch.check(tensors, position["epoch"])
     _check_steps(tensors)
-    _check_generators(tensors, position["step"], training)
+    _check_generators(tensors, position, training)
     return position
 
 
@@ -57,6 +57,11 @@ def _position(text: str, training: Training) -> dict[str, Any]:
             raise ValueError(
                 f"its {name} must be an integer of at least 0{limit}. Got {_short(value)}"
             )
+    processes = position.get("processes", 1)
+    if type(processes) is not int or processes < 1:
+        raise ValueError(
+            f"its number of processes must be an integer of at least 1. Got {_short(processes)}"
+        )
     names = list(training.method.term_names)
     if position.get("term_names") != names:
         raise ValueError(f"its terms must be {names}. Got {_short(position.get('term_names'))}")
@@ -103,8 +108,11 @@ def _check_steps(tensors: Mapping[str, Tensor]) -> None:
             raise ValueError(f"its {name} holds negative numbers")
 
 
-def _check_generators(tensors: Mapping[str, Tensor], step: int, training: Training) -> None:
+def _check_generators(
+    tensors: Mapping[str, Tensor], position: Mapping[str, Any], training: Training
+) -> None:
     """Whether both generators take their states, and the epoch that is planned has this step."""
+    step, processes = position["step"], position.get("processes", 1)
     device = training.step_generator.device
     for name, generator in (
         ("plan_state", torch.Generator()),
@@ -114,7 +122,11 @@ def _check_generators(tensors: Mapping[str, Tensor], step: int, training: Traini
             generator.set_state(tensors[name])
         except (RuntimeError, TypeError) as error:
             raise ValueError(f"its {name} is no state of a generator: {error}") from error
-        if name == "plan_state" and step and step >= len(training.batches.plan(generator)):
+        if (
+            name == "plan_state"
+            and step
+            and step >= len(training.plan(generator, processes=processes))
+        ):
             raise ValueError(f"its step {step} is after the end of the epoch")
 
 

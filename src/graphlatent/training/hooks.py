@@ -9,6 +9,7 @@ from torch import Tensor
 
 from graphlatent.errors import bad_argument
 from graphlatent.io.runfolder import Snapshot
+from graphlatent.ops.collective import rank
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,16 @@ class Hooks:
     save_due: Callable[[], bool] = lambda: False
     save: Callable[[Snapshot], None] = lambda _: None
     stop_requested: Callable[[], bool] = lambda: False
+
+
+def own_hooks(hooks: Hooks) -> Hooks:
+    """The hooks of this process: of several, all but the first are only asked whether to stop.
+
+    They take part in `on_measure`, during which the first computes alone.
+    """
+    if rank() == 0:
+        return hooks
+    return Hooks(stop_requested=hooks.stop_requested, on_measure=hooks.on_measure)
 
 
 def check_hooks(value: object, *, owner: str) -> None:

@@ -1,5 +1,8 @@
 """The training loop: epochs of steps, with a state that can be saved between any two steps.
 
+Several processes may share the steps (data/sharing.py): all have the same plan, the same weights
+and the same history, and only the first saves snapshots and calls hooks.
+
 All randomness is in two generators: one plans epochs (which nodes or graphs are in which step), the
 other is the method's (masks, augmentations). A snapshot holds the weights, the optimizer's moments,
 both generators, the history, and the epoch and step; a run resumed from it is bit-identical to an
@@ -17,22 +20,25 @@ from functools import partial
 from numbers import Integral
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from graphlatent.config import Settings
 from graphlatent.data.batches import Batch, BatchSource, WholeSource
+from graphlatent.data.sharing import moved_step, shared_plan
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted, bad_argument
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
 from graphlatent.methods.base import Method
+from graphlatent.ops.collective import current, first_only, rank, world_size
 from graphlatent.training.ahead import cut_ahead
 from graphlatent.training.checkpoint import check_snapshot
 from graphlatent.training.diagnostics import latest
 from graphlatent.training.finite import first_not_finite, settings_to_lower, training_state
 from graphlatent.training.fitted import current_embedding
 from graphlatent.training.hooks import Hooks as Hooks
-from graphlatent.training.hooks import Measured
+from graphlatent.training.hooks import Measured, own_hooks
 from graphlatent.training.hooks import Progress as Progress
 from graphlatent.training.hooks import check_hooks as check_hooks
 from graphlatent.training.peak_memory import PeakMemory
@@ -116,6 +122,16 @@ class Training:
         # The plan generator's state when this epoch was planned.
         self.plan_state = self.plan_generator.get_state()
 
+    def plan(self, generator: torch.Generator, *, processes: int | None = None) -> Sequence[Tensor]:
+        """The steps of an epoch, of which this process has its part.
+
+        Args:
+            generator: of the plan.
+            processes: how many share the steps; None means those that train now.
+        """
+        size = world_size() if processes is None else processes
+        return shared_plan(self.batches, generator, rank=rank() % size, size=size)
+
     def run(self, hooks: Hooks | None = None, *, until: int | None = None) -> History:
         """Train to the last epoch, or until the loss stops improving or the embedding collapses.
 
@@ -127,7 +143,7 @@ class Training:
         Returns:
             The history.
         """
-        hooks = hooks or Hooks()
+        hooks = own_hooks(hooks or Hooks())
         last = self.settings.epochs if until is None else min(until, self.settings.epochs)
         self.model.train()
         with (
@@ -159,12 +175,13 @@ class Training:
     def run_epoch(self, hooks: Hooks) -> None:
         """One pass over the training data."""
         self.plan_generator.set_state(self.plan_state)
-        plan = self.batches.plan(self.plan_generator)
+        plan = self.plan(self.plan_generator)
         lr = learning_rate(self.settings, self.epoch)
         set_learning_rate(self.optimizer, lr)
         workers = getattr(self.settings, "num_workers", 0)
         with cut_ahead(self.batches, plan[self.step :], num_workers=workers) as batches:
             while self.step < len(plan):
+                self._seed_step(hooks)
                 self.values.append(self.stepper(batches, plan[self.step]))
                 self.step += 1
                 if self.device.type == "cpu":
@@ -186,6 +203,18 @@ class Training:
         if measured:
             self._tell(hooks)
 
+    def _seed_step(self, hooks: Hooks) -> None:
+        """Of several processes, each draws its own numbers, which depend on no step before.
+
+        So any number of processes can go on where others have stopped.
+        """
+        if current() is None:
+            return
+        state = (self.settings.random_state, rank(), self.epoch, self.step)
+        (seed,) = np.random.SeedSequence(state).generate_state(1, np.uint64)
+        self.step_generator.manual_seed(int(seed) >> 1)
+        self.stepper.stop = hooks.stop_requested()
+
     def _measure(self) -> bool:
         """Measure the embedding where it is due; whether it was."""
         if not self.watch.due(self.epoch, self.history):
@@ -197,9 +226,11 @@ class Training:
 
     def _tell(self, hooks: Hooks) -> None:
         """Report a measurement."""
-        if hooks.on_measure is not None:
+        tell = hooks.on_measure
+        if tell is not None:
             values = latest(self.history.diagnostics)
-            hooks.on_measure(Measured(self.epoch, values, partial(current_embedding, self)))
+            measured = Measured(self.epoch, values, partial(current_embedding, self))
+            first_only(lambda: tell(measured))
 
     def _record_pending(self) -> None:
         """Move finished epochs to the history; nothing else makes the host wait for the GPU."""
@@ -225,7 +256,8 @@ class Training:
             hooks.on_epoch(replace(self.unreported.pop(0), diagnostics=shown))
 
     def _save_or_stop(self, hooks: Hooks) -> None:
-        stop = hooks.stop_requested()
+        # Several processes stop after the same step, in which they have told each other.
+        stop = hooks.stop_requested() if current() is None else self.stepper.stop
         if stop or hooks.save_due():
             self._record_pending()
             if self.values:
@@ -299,6 +331,8 @@ class Training:
             "method": self.method.state(),
             "moments": sorted(self.optimizer.state_dict()["state"]),
         }
+        if current() is not None:
+            position["processes"] = world_size()
         return Snapshot(copies, json.dumps(position))
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -326,7 +360,17 @@ class Training:
         device = next(self.model.parameters()).device
         self.values = [row.to(device) for row in tensors["values"]]
         self.epoch, self.step = position["epoch"], position["step"]
+        self._share_anew(position.get("processes", 1))
         self.method.load_state(position["method"])
+
+    def _share_anew(self, before: int) -> None:
+        """Count the steps of this epoch in those of this number of processes."""
+        done, self.step = (
+            self.step,
+            moved_step(self.step, self.batches, before=before, now=world_size()),
+        )
+        # As many losses as steps: of the epoch's mean, a step then stands for several or a part.
+        self.values = [self.values[i * done // self.step] for i in range(self.step)]
 
 
 def learning_rate(settings: Settings, epoch: int) -> float:

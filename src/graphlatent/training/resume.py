@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from graphlatent.data.features import FeatureSpec
 from graphlatent.data.graph import GraphData
 from graphlatent.errors import RunFolderError, warn
 from graphlatent.io.config_file import RunConfig
+from graphlatent.io.history import History
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.io.versions import versions
+from graphlatent.methods.base import Method
 from graphlatent.training.loop import Training
 
 
@@ -32,7 +35,6 @@ def begin(
 def begin_or_resume(
     run: RunFolder,
     training: Training,
-    *,
     config: RunConfig,
     features: FeatureSpec,
     graph: GraphData,
@@ -88,14 +90,31 @@ def begin_or_resume(
 
 def _restore_trained(run: RunFolder, training: Training) -> None:
     """The weights and the history of a complete run; no epoch remains."""
+    load_weights(training.model, run.read_model(), run=run)
+    training.history, training.epoch = run.read_history(), training.settings.epochs
+
+
+def stored_history(run: RunFolder, method: Method[Any]) -> History:
+    """The history in a run folder; an empty one where it is damaged, with a warning.
+
+    Embedding does not need it.
+    """
     try:
-        training.model.load_state_dict(run.read_model())
+        return run.read_history()
+    except RunFolderError as error:
+        warn(str(error))
+        return History.of(method.term_names)
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], *, run: RunFolder) -> None:
+    """Load the weights that a run folder holds. Raises a `RunFolderError` where they do not fit."""
+    try:
+        model.load_state_dict(weights)
     except RuntimeError as error:
         detail = " ".join(str(error).split()[:40])
         raise RunFolderError(
             f"The weights in {run.path} do not fit its config.toml: {detail}"
         ) from error
-    training.history, training.epoch = run.read_history(), training.settings.epochs
 
 
 def _warn_of_other_conditions(run: RunFolder, device: torch.device) -> None:

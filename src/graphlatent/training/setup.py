@@ -38,6 +38,7 @@ from graphlatent.training.batching import (
 )
 from graphlatent.training.loop import Training, seeded
 from graphlatent.training.peak_memory import PeakMemory
+from graphlatent.training.several import check_norms
 
 DENSE_ADVANTAGE = {"cpu": 10.0, "cuda": 40.0}
 """Speed of dense relative to sparse products, in multiplications per second, by device type.
@@ -112,6 +113,7 @@ def _model(graph: GraphData | CSRGraph, method: Method[Any], *, device: torch.de
         coordinate_dim=coordinates,
         edge_dim=0 if graph.edge_attr is None else graph.edge_attr.shape[1],
     )
+    check_norms(model)
     model = model.to(device=device, dtype=torch.float32)
     if settings.precision == "bf16" and not usable(next(model.parameters())):
         warn("precision='bf16' needs a GPU and Triton: computing in float32 here.")

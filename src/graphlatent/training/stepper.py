@@ -21,6 +21,7 @@ from graphlatent.config import Settings
 from graphlatent.data.batches import Batch, BatchSource
 from graphlatent.methods.base import Method, combine
 from graphlatent.nn.norm import statistics_of
+from graphlatent.ops.collective import average_gradients, current
 from graphlatent.ops.kernels import usable
 
 # Number of steps that run before one is captured.
@@ -53,6 +54,8 @@ class Stepper:
         self.method, self.model, self.optimizer = method, model, optimizer
         self.generator, self.capture = generator, capture
         self.parameter = next(model.parameters())
+        # Whether this process, or in the last step any process, wants training to stop.
+        self.stop = False
         self.captured: dict[int, _CapturedStep] = {}
         self.stream: torch.cuda.Stream | None = None
         self.reset()
@@ -76,6 +79,8 @@ class Stepper:
             detached, [1 + terms] or [2 + terms].
         """
         capture = self.capture and usable(self.parameter) and self.method.can_capture(self.model)
+        # Messages to other processes are no part of a captured step.
+        capture = capture and current() is None
         key = batches.shape_key(index) if capture else None
         if key is None:
             return self._step(batches.take(index))
@@ -92,6 +97,7 @@ class Stepper:
         with statistics_of(self.model, batch.counts):
             loss = combine(self.method.step(self.model, batch, generator=self.generator))
         loss.total.backward()  # type: ignore[no-untyped-call]
+        self.stop = average_gradients(self.model.parameters(), self.stop)
         # Before the optimizer, which may change gradients; nothing waits for the number.
         norm = [_gradient_norm(self.model).to(loss.total)] if self.gradient_norm else []
         self.optimizer.step()

@@ -12,6 +12,7 @@ from graphlatent.data.batches import BatchSource
 from graphlatent.errors import warn
 from graphlatent.io.history import History
 from graphlatent.methods.base import Method
+from graphlatent.ops.collective import first_only
 from graphlatent.training.collapse import collapse_warning, find_collapse
 from graphlatent.training.diagnostics import (
     Monitor,
@@ -58,10 +59,7 @@ class Watch:
         Warns:
             GraphLatentWarning: at the first sign of collapse, unless on_collapse is "ignore".
         """
-        if self._monitor is None:
-            self._monitor = Monitor(self.method, self.source, start=self.start)
-        history.append_diagnostics(epoch, self._monitor.measure(self.model))
-        self.start = self._monitor.start
+        history.append_diagnostics(epoch, first_only(self._measured))
         if selects(self.settings) and selected_epoch(history, self.settings) == epoch:
             state = self.model.state_dict()
             self.kept = {name: value.detach().clone() for name, value in state.items()}
@@ -69,6 +67,14 @@ class Watch:
         if collapse is None or collapse.epoch != epoch or self.settings.on_collapse == "ignore":
             return
         warn(collapse_warning(collapse, self.settings))
+
+    def _measured(self) -> dict[str, float]:
+        """The measurements of the model; of several processes the first makes them."""
+        if self._monitor is None:
+            self._monitor = Monitor(self.method, self.source, start=self.start)
+        values = self._monitor.measure(self.model)
+        self.start = self._monitor.start
+        return values
 
     def stops(self, history: History) -> bool:
         """Whether training ends because of a collapse."""

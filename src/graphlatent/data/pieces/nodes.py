@@ -26,6 +26,9 @@ class NodePieces(PieceSource):
         dtype: of the batches.
     """
 
+    # Steps are drawn independently of each other (sharing.py).
+    independent = True
+
     def __init__(
         self,
         graph: CSRGraph,

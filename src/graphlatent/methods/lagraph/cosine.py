@@ -13,7 +13,8 @@ t_v is row v of the plain view's embedding, of the encoder itself or of its movi
 gradient and with standardised columns. s_j are the standard deviations of the columns of
 sqrt(H) h_v / |h_v| and C their covariance over the counted rows: VICReg's terms (Bardes et al.
 2022) of the embeddings' directions, so that nodes with large embeddings, such as hubs, do not
-dominate. A term whose weight is 0 is left out.
+dominate. A term whose weight is 0 is left out. Where several processes share a batch, means, counts
+and covariances over rows are those of all rows.
 
 With a linear last layer of D, D(h) = W g + b, no N x F matrix is needed and X stays sparse:
 
@@ -40,6 +41,7 @@ from graphlatent.methods.lagraph.views import Views
 from graphlatent.nn.decoders import MLPDecoder
 from graphlatent.nn.encoders import GCNLayer, GINLayer, GNNEncoder
 from graphlatent.nn.fused import decoder_body, post_linear
+from graphlatent.ops.collective import all_sum, current
 from graphlatent.ops.sparse import SparseMatrix, matmul, take_rows
 
 COSINE_EPS = 1e-6
@@ -181,8 +183,8 @@ def variance_covariance(hidden: Tensor, rows: Tensor | None = None) -> Tensor:
     length = _clamped_root(hidden.square().sum(1, keepdim=True))
     count, centred = _centred(hidden * (width**0.5 / length), rows)
     divisor = (count - 1).clamp(min=1)
-    deviation = (centred.square().sum(0) / divisor + 1e-4).sqrt()
-    covariance = centred.T @ centred / divisor
+    deviation = (all_sum(centred.square().sum(0)) / divisor + 1e-4).sqrt()
+    covariance = all_sum(centred.T @ centred) / divisor
     off_diagonal = covariance.square().sum() - covariance.diagonal().square().sum()
     spread = torch.relu(1 - deviation).mean()
     return spread + COVARIANCE_WEIGHT * off_diagonal / width
@@ -268,13 +270,21 @@ def _standardized(rows: Tensor, counted: Tensor | None) -> Tensor:
     """Columns with mean 0 and variance 1 over the counted rows; constant columns become 0."""
     count, centred = _centred(rows, counted)
     kept = rows if counted is None else torch.where(counted[:, None], rows, 0.0)
-    variance = centred.square().sum(0) / count.clamp(min=1)
-    varies = variance > CONSTANT**2 * kept.square().sum(0) / count.clamp(min=1)
+    variance = all_sum(centred.square().sum(0)) / count.clamp(min=1)
+    varies = variance > CONSTANT**2 * all_sum(kept.square().sum(0)) / count.clamp(min=1)
     return torch.where(varies, centred / (variance.sqrt() + DEVIATION_EPS), 0.0)
 
 
 def _centred(hidden: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor]:
     """The number of counted rows, [], and the rows minus their mean; uncounted rows are 0."""
+    if current() is not None:
+        # One message; a process may count all of its rows where another counts some.
+        kept = hidden if rows is None else torch.where(rows[:, None], hidden, 0.0)
+        own = len(hidden) if rows is None else int(rows.sum())
+        both = all_sum(torch.cat([kept.sum(0), hidden.new_tensor([float(own)])]))
+        count = both[-1].detach()
+        centred = hidden - both[:-1] / count.clamp(min=1)
+        return count, centred if rows is None else torch.where(rows[:, None], centred, 0.0)
     if rows is None:
         count = torch.full((), float(hidden.shape[0]), dtype=hidden.dtype, device=hidden.device)
         return count, hidden - hidden.mean(0)

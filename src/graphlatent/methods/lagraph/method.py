@@ -38,6 +38,7 @@ from graphlatent.nn.encoders import GNNEncoder
 from graphlatent.nn.norm import BatchNorm
 from graphlatent.nn.propagation import as_gcn_matrix
 from graphlatent.nn.similarity import NeighbourSimilarity, feature_similarity
+from graphlatent.ops.collective import current
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -47,6 +48,7 @@ class LaGraph(Method[LaGraphSettings]):
 
     name: ClassVar[str] = "lagraph"
     has_views: ClassVar[bool] = True
+    parallel: ClassVar[bool] = True
 
     def __init__(self, settings: LaGraphSettings, *, level: Level) -> None:
         super().__init__(settings, level=level)
@@ -238,7 +240,8 @@ class LaGraph(Method[LaGraphSettings]):
         settings = self.settings
         dense = isinstance(everything.x, Tensor) and engine.share
         padded = dense and engine.form != "output" and settings.objective in ("mse-embed", "cosine")
-        if not padded or not usable(everything.graph_id):
+        # Steps that several processes share are not captured, and need no fixed shapes.
+        if not padded or not usable(everything.graph_id) or current() is not None:
             return GraphBatches(everything, source.ptr, batch_size=source.batch_size)
         ptr, rounding = source.ptr, str(settings.mask_rounding)
         return PaddedBatches(

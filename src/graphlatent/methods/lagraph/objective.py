@@ -291,7 +291,9 @@ def _pooled(model: LaGraphModel, batch: Batch, views: Views) -> tuple[Tensor, Te
         return plain, model.pool(views.masked, batch.graph_id, batch.num_graphs)
     # An additional graph collects the padding rows, which belong to no graph.
     pooled = model.pool(views.both, batch.graph_id, batch.num_graphs + 1)[:-1]
-    pooled = pooled.view(batch.num_graphs, len(views.both), 2, -1)
+    # Widths are given, since a process that shares a batch may have no graph of it.
+    width = pooled.shape[1] // (2 * len(views.both))
+    pooled = pooled.view(batch.num_graphs, len(views.both), 2, width)
     return pooled[:, :, 0].flatten(1), pooled[:, :, 1].flatten(1)
 
 

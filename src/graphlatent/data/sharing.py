@@ -1,0 +1,60 @@
+"""How several processes share the steps of a plan.
+
+All make the same plan, from the same generator, and each takes its part of every step: of a
+mini-batch of graphs, some of the graphs; of steps on pieces of one graph, a piece of its own, so
+that a step of K processes has K pieces. Steps that are drawn independently of each other are as
+many as for one process; a pass over the graph has about a K-th of the steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from graphlatent.data.batches import BatchSource, GraphBatches
+
+
+def shared_plan(
+    source: BatchSource, generator: torch.Generator, *, rank: int, size: int
+) -> Sequence[Tensor]:
+    """The part of one process in the steps of an epoch, as `BatchSource.take` takes them.
+
+    A process may have no graph in a step. It always has a piece: where the last step of a pass has
+    fewer than there are processes, the first pieces of the pass are taken once more.
+
+    Args:
+        source: makes the plan.
+        generator: of the plan, with the same state in all processes.
+        rank: number of this process.
+        size: how many there are.
+    """
+    if size == 1:
+        return source.plan(generator)
+    if isinstance(source, GraphBatches):
+        return [torch.tensor_split(step, size)[rank] for step in source.plan(generator)]
+    rounds = size if _independent(source) else 1
+    pieces = [piece for _ in range(rounds) for piece in source.plan(generator)]
+    steps = math.ceil(len(pieces) / size)
+    return [pieces[(step * size + rank) % len(pieces)] for step in range(steps)]
+
+
+def moved_step(step: int, source: BatchSource, *, before: int, now: int) -> int:
+    """How many steps of an epoch are done, in those of another number of processes.
+
+    Args:
+        step: steps that `before` processes have done.
+        source: makes the plan.
+        before: number of processes that have done them.
+        now: number of processes that go on.
+    """
+    if before == now or isinstance(source, GraphBatches) or _independent(source):
+        return step
+    return math.ceil(step * before / now)
+
+
+def _independent(source: BatchSource) -> bool:
+    """Whether the steps of an epoch are drawn independently, and are no pass over the data."""
+    return bool(getattr(source, "independent", False))

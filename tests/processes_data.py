@@ -1,0 +1,26 @@
+"""Graphs that several processes train on, the same in all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def graphs(count: int = 50, *, seed: int = 0) -> list[tuple[Any, Any]]:
+    """Small random graphs of different sizes: edges in both directions, and features."""
+    return [
+        _random(int(size), np.random.default_rng([seed, i]))
+        for i, size in enumerate(np.random.default_rng(seed).integers(3, 15, count))
+    ]
+
+
+def nodes(count: int = 150, *, seed: int = 0) -> tuple[Any, Any]:
+    """One random graph."""
+    return _random(count, np.random.default_rng([seed, 1]))
+
+
+def _random(size: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    one = rng.integers(0, size, (2, 2 * size))
+    edges = np.concatenate([one, one[::-1]], axis=1)
+    return edges, rng.normal(size=(size, 5)).astype(np.float32)
