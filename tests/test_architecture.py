@@ -25,7 +25,7 @@ STAGES = [
     ["nn"],
     ["methods.base"],
     ["training"],
-    ["embedding", "explore"],
+    ["embedding", "embedding_files", "explore"],
     ["estimator"],
     ["methods.registry"],
     ["methods"],

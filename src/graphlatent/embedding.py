@@ -315,8 +315,13 @@ def _graph_ids(graph: GraphData) -> np.ndarray[Any, Any]:
     return np.arange(graph.num_graphs) if graph.graph_ids is None else graph.graph_ids
 
 
-def check_finite_rows(embeddings: Embeddings, *, model: nn.Module) -> Embeddings:
+def check_finite_rows(embeddings: Embeddings, *, model: nn.Module, where: str = "") -> Embeddings:
     """The embeddings as they are.
+
+    Args:
+        embeddings: all, or some.
+        model: by which they were computed.
+        where: which they are, for the message.
 
     Raises:
         InputError: where one holds a value that is NaN or infinite; names the first.
@@ -336,8 +341,8 @@ def check_finite_rows(embeddings: Embeddings, *, model: nn.Module) -> Embeddings
     first, kind = int(broken[0]), "node" if embeddings.id_name == "id" else "graph"
     graph = "" if embeddings.graphs is None else f" of graph {embeddings.graphs[first]!s}"
     raise InputError(
-        f"{len(broken)} of {len(values)} embeddings are not finite numbers, the first that of"
-        f" {kind} {embeddings.ids[first]!s}{graph}: {reason}"
+        f"{len(broken)} of {len(values)} embeddings{where} are not finite numbers, the first that"
+        f" of {kind} {embeddings.ids[first]!s}{graph}: {reason}"
     )
 
 

@@ -31,9 +31,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         # Of a killed process; were it a link, the content would go elsewhere.
         temporary.unlink(missing_ok=True)
         write(temporary)
-        _sync(temporary)
-        os.replace(temporary, path)
-        _sync(path.parent)
+        move_into_place(temporary, path)
     except OutputError:
         # What `write` itself refuses, not the file system.
         raise
@@ -45,6 +43,13 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     finally:
         if temporary.exists():
             temporary.unlink()
+
+
+def move_into_place(temporary: Path, path: Path) -> None:
+    """Rename a file that is complete, once it is on disk; both are on one file system."""
+    _sync(temporary)
+    os.replace(temporary, path)
+    _sync(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -241,7 +241,7 @@ class _Journal:
             data = _bytes_of(array.rows(start, record["stop"]))
         except OSError:
             return False
-        return zlib.crc32(data) == record["crc"]
+        return bool(zlib.crc32(data) == record["crc"])
 
 
 def _read_records(path: Path) -> list[dict[str, Any]]:

@@ -41,7 +41,11 @@ class RowStream:
     shape: tuple[int, int]
     blocks: Callable[[], Iterator[Tensor | SparseMatrix]]
     dtype: torch.dtype = torch.float32
-    device: torch.device = torch.device("cpu")
+
+    @property
+    def device(self) -> torch.device:
+        """Where the blocks are."""
+        return torch.device("cpu")
 
     def multiplied(self, dense: Tensor) -> RowStream:
         """The product with a matrix [W, H]."""

@@ -74,14 +74,13 @@ def finish_model_by_rows(
         return
     device = next(model.parameters()).device
     local = model if device.type == "cpu" else copy.deepcopy(model).cpu()
-    was_training = model.training
     plan = BlockPlan(graph.indptr, memory, block_rows)
     with tempfile.TemporaryDirectory(prefix="graphlatent-", dir=folder) as temporary:
         scratch = Scratch(Path(temporary) / "arrays", graph.num_nodes, progress=progress)
         _finish(method, local.eval(), Layerwise.of(local, graph, plan, scratch))
     if local is not model:
         model.load_state_dict(local.state_dict())
-    model.train(was_training and not hasattr(model, "head"))
+    model.eval()
 
 
 def _finish(method: Method[Any], model: nn.Module, run: Layerwise) -> None:

@@ -9,19 +9,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property, partial
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphlatent.data.measurements import are_measurements, count_nonzero
 from graphlatent.io.scratch import ScratchArray
+from graphlatent.methods.base import Method
+from graphlatent.nn.encoders import GNNEncoder
 from graphlatent.nn.latent_estimate import Probes, estimate_of
 from graphlatent.nn.node_head import NodeHead, deviation
 from graphlatent.nn.similarity import NeighbourSums
 from graphlatent.ops.row_blocks import RowMoments, Rows
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 from graphlatent.ops.svd import RowStream, right_singular_vectors
-from graphlatent.training.layerwise import Layerwise, Operand
+from graphlatent.training.layerwise import Layerwise, Operand, encode
+
+
+def embedding_rows(run: Layerwise, method: Method[Any], model: nn.Module) -> tuple[int, Rows]:
+    """The embeddings by a finished model, as `Method.embed` computes them.
+
+    Args:
+        run: the graph.
+        method: of the model.
+        model: in evaluation mode; it has passed `check_layerwise`.
+
+    Returns:
+        Their width, D; a function that returns the rows from one to another, [R, D].
+    """
+    encoder = cast(GNNEncoder, model.encoder)
+    hidden, head = encode(run, encoder), getattr(model, "head", None)
+    if isinstance(head, NodeHead):
+        return len(head.offset), head_rows(run, head, hidden)
+    if not getattr(method.settings, "concat_input", False):
+        return encoder.out_dim, hidden
+
+    def with_input(start: int, stop: int) -> Tensor:
+        return torch.cat([hidden(start, stop), to_dense(run.features(start, stop))], dim=1)
+
+    return encoder.out_dim + run.graph.x.shape[1], with_input
 
 
 @torch.no_grad()
