@@ -307,6 +307,8 @@ OTHER = {
     "batching": "nodes",
     "nodes_per_step": 7,
     "steps_per_epoch": 3,
+    "num_neighbors": 3,
+    "parts_per_step": 2,
     "batch_size": 5,
     "on_collapse": "stop",
     "select": "objective",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 
@@ -94,7 +94,8 @@ def chosen_batching(
     available = torch.cuda.mem_get_info(device)[0] if on_gpu else available_memory()
     if needed <= available:
         return full
-    way, why = ("clusters", "") if has_metis() else ("neighbors", ", as pymetis is not installed")
+    way: Literal["clusters", "neighbors"] = "clusters" if has_metis() else "neighbors"
+    why = "" if way == "clusters" else ", as pymetis is not installed"
     step = min(settings.nodes_per_step, size.num_nodes)
     warn(
         f"A training step on the whole graph would take about {readable(needed)} of memory, and"

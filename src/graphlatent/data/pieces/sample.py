@@ -50,7 +50,7 @@ def similarity_sample(graph: CSRGraph, *, generator: torch.Generator) -> Similar
     degrees = find_degrees(graph)
     num_loops = 0 if degrees.loop is None else int((degrees.loop >= 0).sum())
     count = min(_SEEDS, size, max(200, _FEATURES // max(width * (_NEIGHBORS + 1), 1)))
-    seeds = torch.randint(size, (count,), generator=generator).unique()
+    seeds = torch.unique(torch.randint(size, (count,), generator=generator))
     around = sample_neighbourhood(
         graph,
         seeds,
