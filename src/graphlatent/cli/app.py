@@ -18,6 +18,7 @@ from graphlatent.cli.embed import embed
 from graphlatent.cli.export import export
 from graphlatent.cli.finetune import finetune, predict
 from graphlatent.cli.info import info, list_data, settings
+from graphlatent.cli.ingest import ingest
 from graphlatent.cli.links import links
 from graphlatent.cli.map import draw_map
 from graphlatent.cli.neighbors import neighbors
@@ -57,7 +58,7 @@ bench.command("compact", cls=PlainCommand)(compact_records)
 app.add_typer(bench, name="bench")
 _COMMANDS: tuple[Any, ...] = (
     *(demo, train, info, embed, probe, draw_map, neighbors, cluster, outliers, links, export),
-    *(denoise, finetune, predict, settings, doctor, bound),
+    *(denoise, finetune, predict, settings, doctor, bound, ingest),
 )
 for command in _COMMANDS:
     name = "map" if command is draw_map else None

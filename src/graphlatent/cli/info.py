@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from graphlatent.cli.ingest import describe_store
 from graphlatent.cli.models import estimator_for
 from graphlatent.cli.options import InputOptions
 from graphlatent.cli.output import Debug, Json, Output, Quiet, command_output
@@ -22,17 +23,22 @@ _REMARKS = ("notes", "problems")
 
 def info(
     source: Annotated[
-        str, typer.Argument(metavar="RUN|INPUT", help="A run folder, or anything 'train' takes.")
+        str,
+        typer.Argument(
+            metavar="RUN|INPUT", help="A run folder, a store, or anything 'train' takes."
+        ),
     ],
     reading: InputOptions,
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Show what a run folder or an input holds: sizes, features, problems, what columns become."""
+    """Show what a run, store or input holds: sizes, features, problems, what columns become."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         from graphlatent.data.describe import describe_graph, find_problems
         from graphlatent.data.describe_columns import column_facts, in_lines
+        from graphlatent.data.readers.stores import is_store_path
+        from graphlatent.data.store.store import GraphStore
         from graphlatent.io.regular_files import is_folder
         from graphlatent.io.runfolder import RunFolder
 
@@ -40,6 +46,9 @@ def info(
         # Asked first: the name may be too long to be looked up.
         if is_folder(Path(source)) and (run := RunFolder(source)).started:
             facts = _about_run(run)
+        elif is_store_path(source):
+            # Its sizes are in its manifest; the graph may not fit into memory.
+            facts = describe_store(GraphStore.open(source))
         else:
             options = reading.table_options()
             # The notes are in the table.

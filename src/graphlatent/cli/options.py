@@ -33,8 +33,8 @@ GraphInput: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True)
-class InputOptions:
-    """How the input is read: the node table, and which columns mean what."""
+class ColumnOptions:
+    """How tables are read: the node table, and which columns mean what."""
 
     nodes: Annotated[
         Path | None,
@@ -68,6 +68,87 @@ class InputOptions:
     id_column: Annotated[
         str | None, typer.Option("--id", metavar="COLUMN", help="Node table: column of ids ('id').")
     ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            metavar="COLUMN",
+            help="Node table: column of labels, kept out of the features; repeat for more.",
+        ),
+    ] = None
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--drop",
+            metavar="COLUMN",
+            help="Node table: column that is no feature; repeat for more.",
+        ),
+    ] = None
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--text",
+            metavar="COLUMN",
+            help="Node table: column of codes, read as text (one-hot); repeat for more.",
+        ),
+    ] = None
+    hash: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--hash",
+            metavar="COLUMN",
+            help="Node table: text whose words are hashed into features; repeat for more.",
+        ),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            "--delimiter",
+            metavar="CHARACTER",
+            help="Text tables: between cells, such as ';', tab or space.",
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", help="Text tables: such as latin-1 or cp1252 (UTF-8)."),
+    ] = None
+    no_header: Annotated[
+        bool | None,
+        typer.Option(
+            "--no-header/--header",
+            help="Text tables: without a header; columns are called 0, 1, ...",
+        ),
+    ] = None
+
+    def table_options(self, before: TableOptions | None = None) -> TableOptions:
+        """Which columns mean what; what was not given is as in `before`, or else the default."""
+        from graphlatent.data.readers.options import TableOptions
+
+        given = {name: value for name, value in self._given().items() if value is not None}
+        return replace(before or TableOptions(), **given)
+
+    def _given(self) -> dict[str, Any]:
+        """The options by name, None where not given."""
+        return {
+            "source": self.source_column,
+            "target": self.target_column,
+            "weight": self.weight_column,
+            "id": self.id_column,
+            "label": self.label or None,
+            "drop": self.drop or None,
+            "text": self.text or None,
+            "hash": self.hash or None,
+            "delimiter": self.delimiter,
+            "encoding": self.encoding,
+            "no_header": self.no_header,
+            "merge": self.merge,
+        }
+
+
+@dataclass(frozen=True)
+class InputOptions(ColumnOptions):
+    """How the input of a command is read."""
+
     graph_column: Annotated[
         str | None,
         typer.Option(
@@ -101,44 +182,12 @@ class InputOptions:
             ),
         ),
     ] = None
-    label: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--label",
-            metavar="COLUMN",
-            help="Node table: column of labels, kept out of the features; repeat for more.",
-        ),
-    ] = None
     features: Annotated[
         str | None,
         typer.Option(
             "--features",
             metavar="COLUMNS",
             help="Node table: feature columns, separated by commas (all but ids and labels).",
-        ),
-    ] = None
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--drop",
-            metavar="COLUMN",
-            help="Node table: column that is no feature; repeat for more.",
-        ),
-    ] = None
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--text",
-            metavar="COLUMN",
-            help="Node table: column of codes, read as text (one-hot); repeat for more.",
-        ),
-    ] = None
-    hash: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--hash",
-            metavar="COLUMN",
-            help="Node table: text whose words are hashed into features; repeat for more.",
         ),
     ] = None
     impute: Annotated[
@@ -155,25 +204,6 @@ class InputOptions:
             "--unknown",
             help="New data: ignore (and say so) or error, for categories and columns that training"
             " did not have (categories: error, columns: ignore).",
-        ),
-    ] = None
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            "--delimiter",
-            metavar="CHARACTER",
-            help="Text tables: between cells, such as ';', tab or space.",
-        ),
-    ] = None
-    encoding: Annotated[
-        str | None,
-        typer.Option("--encoding", help="Text tables: such as latin-1 or cp1252 (UTF-8)."),
-    ] = None
-    no_header: Annotated[
-        bool | None,
-        typer.Option(
-            "--no-header/--header",
-            help="Text tables: without a header; columns are called 0, 1, ...",
         ),
     ] = None
     edge_features: Annotated[
@@ -205,36 +235,20 @@ class InputOptions:
         ),
     ] = None
 
-    def table_options(self, before: TableOptions | None = None) -> TableOptions:
-        """Which columns mean what; what was not given is as in `before`, or else the default."""
-        from graphlatent.data.readers.options import TableOptions
-
-        given = {
-            "source": self.source_column,
-            "target": self.target_column,
-            "weight": self.weight_column,
-            "id": self.id_column,
+    def _given(self) -> dict[str, Any]:
+        return {
+            **super()._given(),
             "graph": self.graph_column,
-            "label": self.label or None,
-            "features": _names(self.features),
-            "edge_features": _names(self.edge_features),
+            "features": listed_names(self.features),
+            "edge_features": listed_names(self.edge_features),
             "smiles": self.smiles,
             "invalid": self.invalid,
-            "drop": self.drop or None,
-            "text": self.text or None,
-            "hash": self.hash or None,
             "impute": self.impute,
             "unknown": self.unknown,
-            "delimiter": self.delimiter,
-            "encoding": self.encoding,
-            "no_header": self.no_header,
-            "merge": self.merge,
             "bipartite": self.bipartite or None,
             "time": self.time_column,
             "until": self.until,
         }
-        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        return replace(before or TableOptions(), **chosen)
 
     def read(self, source: str, options: TableOptions, *, symmetrize: bool) -> GraphData:
         """The graphs of a command's input."""
@@ -249,7 +263,7 @@ class InputOptions:
         )
 
 
-def _names(listed: str | None) -> tuple[str, ...] | None:
+def listed_names(listed: str | None) -> tuple[str, ...] | None:
     """The names in a list that is separated by commas."""
     if listed is None:
         return None

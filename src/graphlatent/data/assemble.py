@@ -17,6 +17,7 @@ from torch import Tensor
 
 from graphlatent.data.arrays import as_array, checked_features, stack_features
 from graphlatent.data.edge_features import EdgeColumns, rows_of_edges
+from graphlatent.data.edge_notes import facts_of, no_edges, notes_of_changes, notes_of_edges
 from graphlatent.data.edges import (
     MAX_NODES,
     CleanEdges,
@@ -27,7 +28,7 @@ from graphlatent.data.edges import (
 from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.ids import exact_ids
 from graphlatent.data.memory_limit import require_memory
-from graphlatent.data.merging import MEANING, Merge, checked_merge
+from graphlatent.data.merging import Merge, checked_merge
 from graphlatent.data.weights import joined_weights
 from graphlatent.display import counted
 from graphlatent.errors import InputError, warn
@@ -78,19 +79,12 @@ def assemble(
     edge_columns = _joined_edge_columns(graphs, edge_index, clean, undirected, symmetrize)
     averaged = ("Features of merged edges are averaged.",) if clean.num_merged else ()
     averaged = () if edge_columns is None else averaged
-    important = (
-        *_notes_of_readers(graphs),
-        *_notes_of_changes(clean, edge_weight, merge),
-    )
+    facts = facts_of(clean, num_nodes=num_nodes, came_weighted=edge_weight is not None)
+    important = (*_notes_of_readers(graphs), *notes_of_changes(facts, merge))
     for note in important:
         warn(note)
-    if clean.edge_index.shape[1] == 0:
-        what = (
-            "The input has no edges"
-            if len(graphs) == 1
-            else f"None of the {len(graphs)} graphs has an edge"
-        )
-        warn(f"{what}: every node is embedded from its own features alone.")
+    if facts.num_edges == 0:
+        warn(no_edges(len(graphs)))
     return GraphData(
         edge_index=clean.edge_index,
         num_nodes=num_nodes,
@@ -105,7 +99,7 @@ def assemble(
         undirected=symmetrize
         or is_symmetric(clean.edge_index, clean.edge_weight, num_nodes=num_nodes),
         symmetrized=clean.symmetrized,
-        notes=(*important, *_notes_of_edges(clean, merge, num_nodes), *averaged),
+        notes=(*important, *notes_of_edges(facts, merge), *averaged),
     )
 
 
@@ -247,62 +241,3 @@ def _notes_of_readers(graphs: Sequence[RawGraph]) -> tuple[str, ...]:
         else f"{text} The same holds for {counted(count[key] - 1, 'more graph')}."
         for key, text in first.items()
     )
-
-
-def _notes_of_changes(
-    clean: CleanEdges, given_weight: Tensor | None, merge: Merge | None
-) -> tuple[str, ...]:
-    """What was done to the edges that changes embeddings, and how to have it otherwise."""
-    notes = []
-    if clean.symmetrized:
-        weighted = clean.num_both_ways and clean.edge_weight is not None
-        meaning = MEANING[merge or "max"]
-        which = f"; where both directions are listed, {meaning}" if weighted else ""
-        notes.append(
-            f"Edges are read as undirected{which}. Keep directions: symmetrize=False (on the"
-            " command line --set symmetrize=false)."
-        )
-    if merge in ("sum", "count") and clean.num_listed_twice:
-        notes.append(
-            "Every edge is listed in both directions with the same weight"
-            f" ({clean.num_listed_twice:,} undirected): merge='{merge}' does not add up the two."
-        )
-    if merge == "count" and given_weight is not None:
-        notes.append("Edge weights are not used: with merge='count' the weight is a number.")
-    if merge is None and clean.num_merged and given_weight is not None:
-        notes.append(
-            f"{_repeated(clean)}: {MEANING['max']}. Choose with merge='sum', 'mean', 'count' or"
-            " 'max' (on the command line --merge sum)."
-        )
-    return tuple(notes)
-
-
-def _repeated(clean: CleanEdges) -> str:
-    if clean.num_merged == 1:
-        return "1 repeated edge was merged"
-    return f"{clean.num_merged:,} repeated edges were merged"
-
-
-def _notes_of_edges(clean: CleanEdges, merge: Merge | None, num_nodes: int) -> tuple[str, ...]:
-    """What is unusual about the edges."""
-    notes, edge_index = [], clean.edge_index
-    if clean.num_merged and clean.edge_weight is None:
-        notes.append(f"{_repeated(clean)}: each counts once.")
-    elif clean.num_merged and merge is not None:
-        notes.append(f"{_repeated(clean)}: {MEANING[merge]}.")
-    if clean.num_self_loops:
-        notes.append(
-            "1 node has an edge to itself."
-            if clean.num_self_loops == 1
-            else f"{clean.num_self_loops:,} nodes have an edge to themselves."
-        )
-    has_neighbour = torch.zeros(num_nodes, dtype=torch.bool)
-    has_neighbour[edge_index[:, edge_index[0] != edge_index[1]].flatten()] = True
-    isolated = num_nodes - int(has_neighbour.sum())
-    if isolated and edge_index.shape[1]:
-        notes.append(
-            "1 node has no neighbour; it is embedded from its own features."
-            if isolated == 1
-            else f"{isolated:,} nodes have no neighbour; they are embedded from their own features."
-        )
-    return tuple(notes)

@@ -134,6 +134,11 @@ def _integers(values: Any) -> Any:
     return integers if integers.cast(pa.string()).equals(values) else None
 
 
+def is_integers(values: Any) -> bool:
+    """Whether each id, in a pyarrow array, is an integer or is written as one is."""
+    return _integers(values) is not None
+
+
 def sorted_distinct(columns: Sequence[Any]) -> Any:
     """Each value of the columns once, ascending."""
     distinct = pa.concat_arrays(list(columns)).unique()

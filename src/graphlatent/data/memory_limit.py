@@ -30,7 +30,7 @@ _UNITS |= {f"{c}IB": 1024 ** (i + 1) for i, c in enumerate("KMGT")}
 _limit: ContextVar[int | None] = ContextVar("memory limit of readers", default=None)
 
 
-def parse_memory(value: int | str, *, owner: str = "read_graphs") -> int:
+def parse_memory(value: int | str, *, owner: str = "read_graphs", name: str = "max_memory") -> int:
     """An amount of memory in bytes, given as a number or as text such as '4GB' or '512 MiB'.
 
     Raises:
@@ -45,7 +45,7 @@ def parse_memory(value: int | str, *, owner: str = "read_graphs") -> int:
             amount = float(found[1]) * _UNITS[found[2].upper()]
     if not amount >= 1:
         raise bad_argument(
-            "max_memory",
+            name,
             owner=owner,
             allowed="a number of bytes above 0, or text such as '4GB' or '512MiB'",
             got=value,

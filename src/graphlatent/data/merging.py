@@ -65,7 +65,7 @@ def merge_weights(
         weight = np.ones(len(source))
     else:
         weight = edge_weight.numpy().astype(np.float64)
-    key, value = _reduced(source * num_nodes + target, weight, rule)
+    key, value = reduced_weights(source * num_nodes + target, weight, rule)
     source, target = key // num_nodes, key % num_nodes
     if without_direction is not None:
         reverse = without_direction.numpy()[source] & (source != target)
@@ -73,11 +73,15 @@ def merge_weights(
         source, target = np.concatenate([[source, target], [target[reverse], source[reverse]]], 1)
         order = np.argsort(source * num_nodes + target, kind="stable")
         source, target, value = source[order], target[order], value[order]
-    return torch.from_numpy(np.stack([source, target])), _as_float32(value, rule)
+    weight = checked_float32(value, rule)
+    return torch.from_numpy(np.stack([source, target])), torch.from_numpy(weight)
 
 
-def _reduced(key: Array, weight: Array, rule: Merge) -> tuple[Array, Array]:
-    """Each key once, ascending, and the sum or mean of its weights."""
+def reduced_weights(key: Array, weight: Array, rule: Merge) -> tuple[Array, Array]:
+    """Each key once, ascending, and the sum or mean of its weights, float64.
+
+    Of 'count', weights must be 1.
+    """
     # Sorted by weight too, since a sum of floats depends on their order.
     order = np.lexsort((weight, key))
     key, weight = key[order], weight[order]
@@ -88,10 +92,11 @@ def _reduced(key: Array, weight: Array, rule: Merge) -> tuple[Array, Array]:
     return key[first], total
 
 
-def _as_float32(value: Array, rule: Merge) -> Tensor:
+def checked_float32(value: Array, rule: Merge) -> Array:
+    """Merged weights as float32. Raises `InputError` where one is too large."""
     if np.abs(value).max(initial=0.0) > np.finfo(np.float32).max:
         raise InputError(
             f"The {rule} of the weights of repeated edges is too large for float32 (more than"
             f" {np.finfo(np.float32).max:.2g}). Divide all weights by a constant."
         )
-    return torch.from_numpy(value.astype(np.float32))
+    return value.astype(np.float32)

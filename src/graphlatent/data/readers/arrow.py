@@ -185,6 +185,11 @@ def load_table(
             f"{role} must be a path, a pandas or polars DataFrame or a pyarrow Table. Got"
             f" {type(source).__name__}."
         )
+    return with_distinct_names(table)
+
+
+def with_distinct_names(table: LoadedTable) -> LoadedTable:
+    """The table. Raises `InputError` where two columns have one name."""
     twice = sorted(name for name, count in Counter(table.columns).items() if count > 1)
     if twice:
         raise InputError(
@@ -203,16 +208,8 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
     Categorical columns become text, whatever their categories are: NumPy's own where none is
     missing or long, so that it is known that text was meant.
     """
-    column = table.column(name, option=option)
-    kind = column.type
-    categorical = table.is_categorical(name)
-    if categorical or is_text_view(kind) or pa.types.is_large_string(kind):
-        column, kind = column.cast(pa.string()), pa.string()
-    if pa.types.is_decimal(kind):
-        column, kind = column.cast(pa.float64()), pa.float64()
-    # In a text file an empty cell is a missing value.
-    if pa.types.is_string(kind) and table.from_text:
-        column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    column = usable_column(table, name, option=option)
+    kind, categorical = column.type, table.is_categorical(name)
     usable = (
         pa.types.is_integer,
         pa.types.is_floating,
@@ -228,7 +225,23 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
             " numbers, truth values or text."
         )
     array: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
-    return _as_categories(array) if categorical and column.null_count == 0 else array
+    return as_categories(array) if categorical and column.null_count == 0 else array
+
+
+def usable_column(table: LoadedTable, name: str, *, option: str) -> Any:
+    """The column as a pyarrow array, with categories and all kinds of text as plain text.
+
+    Decimals become floats, and in a text file an empty cell is a missing value.
+    """
+    column = table.column(name, option=option)
+    kind = column.type
+    if table.is_categorical(name) or is_text_view(kind) or pa.types.is_large_string(kind):
+        column, kind = column.cast(pa.string()), pa.string()
+    if pa.types.is_decimal(kind):
+        return column.cast(pa.float64())
+    if pa.types.is_string(kind) and table.from_text:
+        return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    return column
 
 
 def _times(column: Any) -> np.ndarray[Any, Any]:
@@ -245,7 +258,7 @@ def _objects(column: Any) -> np.ndarray[Any, Any]:
     return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
 
 
-def _as_categories(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def as_categories(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Short text as NumPy's own type, whose rows are all as long as the longest."""
     if max(map(len, array.tolist()), default=0) > LONG_CATEGORY:
         return array

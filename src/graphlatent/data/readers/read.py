@@ -35,6 +35,7 @@ from graphlatent.data.readers.python_objects import (
     pairs_as_arrays,
     pairs_as_table,
 )
+from graphlatent.data.readers.stores import is_store_path, read_store
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.data.readers.text_content import STANDARD_INPUT
 from graphlatent.errors import InputError
@@ -120,13 +121,13 @@ def read_graphs(
 
     Args:
         data: a path (edge table .csv, .tsv, .txt, .csv.gz, .zip, .parquet, or '-' for standard
-            input; .gml; .graphml; gnn-benchmark .npz;
-            folder of .graphml files; TU folder) or data set name; a PyG Data, Batch or Dataset; a
-            NetworkX graph; a SciPy sparse or a dense adjacency [N, N], or (adjacency, features);
-            (edge_index [2, E], x [N, F] or None) with or without edge_weight [E] as a third part;
-            an edge table or (edges, nodes) as pandas or polars DataFrames, pyarrow Tables or paths;
-            a list of edges (u, v) or (u, v, weight); a dict with the neighbours of each node; a
-            list of several of these; a `GraphData`, which is handed back as it is.
+            input; .gml; .graphml; gnn-benchmark .npz; folder of .graphml files; TU folder; store of
+            `graphlatent ingest`) or data set name; a PyG Data, Batch or Dataset; a NetworkX graph;
+            a SciPy sparse or a dense adjacency [N, N], or (adjacency, features); (edge_index
+            [2, E], x [N, F] or None) with or without edge_weight [E] as a third part; an edge table
+            or (edges, nodes) as pandas or polars DataFrames, pyarrow Tables or paths; a list of
+            edges (u, v) or (u, v, weight); a dict with the neighbours of each node; a list of
+            several of these; a `GraphData`, which is handed back as it is.
         nodes: the node table that goes with an edge table.
         source: column of the edge table with the id that an edge starts from; None for 'source'.
         target: column of the edge table with the id that an edge goes to; None for 'target'.
@@ -204,6 +205,8 @@ def read_graphs(
         request.refuse_all("a graph that is read already")
         return data
     with limited_memory(max_memory):
+        if is_store_path(data):
+            return read_store(data, request.nodes, options=request.options, symmetrize=symmetrize)
         if _is_dataset_name(data):
             request.refuse_all("a data set")
             return load_dataset(data).graph
@@ -326,6 +329,9 @@ def _read_place(source: str | Path, request: _Request) -> list[RawGraph]:
     if request.options.smiles is not None and not _is_dataset_name(source):
         return _read_molecules(source, request)
     if source != "" and exists(source):
+        if is_store_path(source):
+            graph = read_store(source, request.nodes, options=request.options, symmetrize=False)
+            return take_apart(graph, name=str(source))
         return read_path(source, nodes=request.nodes, options=request.options)
     if _is_dataset_name(source):
         request.refuse("a data set")

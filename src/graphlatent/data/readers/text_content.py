@@ -23,7 +23,7 @@ STANDARD_INPUT = "-"
 BYTES_PER_BYTE = 3
 _CHUNK = 2**20
 # UTF-32 first: its mark starts with that of UTF-16.
-_MARKS = {
+MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -140,8 +140,8 @@ def as_utf8(data: bytes, where: str, encoding: str | None) -> bytes:
     Raises:
         InputError: where it is not in that encoding, or needs more memory than it may take.
     """
-    mark = next((each for each in _MARKS if data.startswith(each)), b"")
-    marked = _MARKS.get(mark)
+    mark = next((each for each in MARKS if data.startswith(each)), b"")
+    marked = MARKS.get(mark)
     if marked and encoding and not codecs.lookup(encoding).name.startswith(marked):
         raise InputError(
             f"{where} starts with the byte order mark of {marked}, so that it is not"

@@ -6,8 +6,8 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ class TextTable:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class TextLayout:
     """How the lines of a text file are to be read.
 
     Args:
@@ -61,16 +61,49 @@ class _Layout:
         where: the table and its file, for messages.
         delimiter: between the cells of a line.
         has_header: whether the first line names the columns.
+        columns: their names.
+        has_rows: whether there are rows.
+        num_skipped: lines before the first one, which are blank or comments.
+        notes: what had to be assumed, by key.
     """
 
     text: bytes
     where: str
     delimiter: str
     has_header: bool
+    columns: list[str] = field(default_factory=list)
+    has_rows: bool = False
+    num_skipped: int = 0
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def first_line(self) -> int:
+        """The line of the first row, from 1."""
+        return self.num_skipped + (2 if self.has_header else 1)
 
     def stream(self) -> io.TextIOWrapper:
         """The lines as a text file."""
         return io.TextIOWrapper(io.BytesIO(self.text), encoding="utf-8", newline="")
+
+    def arrow_options(self, text_columns: Sequence[str]) -> dict[str, Any]:
+        """Options of pyarrow's readers of CSV."""
+        return {
+            # With threads of pyarrow, a process that has imported torch may abort when it exits.
+            "read_options": arrow_csv.ReadOptions(
+                column_names=self.columns, skip_rows=1 if self.has_header else 0, use_threads=False
+            ),
+            "parse_options": arrow_csv.ParseOptions(delimiter=self.delimiter),
+            "convert_options": arrow_csv.ConvertOptions(
+                column_types={c: pa.string() for c in text_columns}
+            ),
+        }
+
+    def refusing_damage(self) -> AbstractContextManager[None]:
+        """A context in which errors of pyarrow's readers are those of the input."""
+        return refusing_damage(
+            f"{self.where} cannot be read as a table with {len(self.columns)} columns split at"
+            f" {self.delimiter!r}"
+        )
 
 
 def read_text(
@@ -88,6 +121,18 @@ def read_text(
         InputError: where it is no such file, or needs more memory than it may take.
     """
     content = text_content(path, name, encoding=options.encoding)
+    layout = text_layout(content, path, name, options=options)
+    if layout.has_rows:
+        table = _read(layout, text_columns)
+    else:
+        table = pa.table({c: pa.array([], pa.string()) for c in layout.columns})
+    return TextTable(table, layout.first_line, layout.has_header, layout.notes)
+
+
+def text_layout(
+    content: TextContent, path: Path, name: str, *, options: TableOptions
+) -> TextLayout:
+    """How a text file, or its first lines, are to be read; with the arguments of `read_text`."""
     text, num_skipped, num_comments = _without_comments(content)
     delimiter, notes = _find_delimiter(text, name, content.suffix, options.delimiter)
     if num_comments:
@@ -95,33 +140,17 @@ def read_text(
             f"{name}: skipped {counted(num_comments, 'line')} of comments at the start."
         )
     if delimiter == " ":
-        text = _single_spaces(text)
-    layout = _Layout(text, where_of(path, name), delimiter, has_header=not options.no_header)
+        text = single_spaces(text)
+    layout = TextLayout(text, where_of(path, name), delimiter, has_header=not options.no_header)
     columns, has_rows = _columns(layout)
-    first_line = num_skipped + (2 if layout.has_header else 1)
-    if not has_rows:
-        empty = pa.table({c: pa.array([], pa.string()) for c in columns})
-        return TextTable(empty, first_line, layout.has_header, notes)
-    table = _read(layout, columns, text_columns)
-    return TextTable(table, first_line, layout.has_header, notes)
+    return replace(layout, columns=columns, has_rows=has_rows, num_skipped=num_skipped, notes=notes)
 
 
-def _read(layout: _Layout, columns: list[str], text_columns: Sequence[str]) -> Any:
-    options = {
-        # With threads of pyarrow, a process that has imported torch may abort when it exits.
-        "read_options": arrow_csv.ReadOptions(
-            column_names=columns, skip_rows=1 if layout.has_header else 0, use_threads=False
-        ),
-        "parse_options": arrow_csv.ParseOptions(delimiter=layout.delimiter),
-        "convert_options": arrow_csv.ConvertOptions(
-            column_types={c: pa.string() for c in text_columns}
-        ),
-    }
-    with refusing_damage(
-        f"{layout.where} cannot be read as a table with {len(columns)} columns split at"
-        f" {layout.delimiter!r}"
-    ):
-        return arrow_csv.read_csv(pa.BufferReader(layout.text), **options)
+def _read(layout: TextLayout, text_columns: Sequence[str]) -> Any:
+    with layout.refusing_damage():
+        return arrow_csv.read_csv(
+            pa.BufferReader(layout.text), **layout.arrow_options(text_columns)
+        )
 
 
 def _without_comments(content: TextContent) -> tuple[bytes, int, int]:
@@ -157,7 +186,7 @@ def _find_delimiter(
     }
 
 
-def _single_spaces(text: bytes) -> bytes:
+def single_spaces(text: bytes) -> bytes:
     """Lines whose cells are separated by one space; spaces and tabs at their ends are dropped."""
     if b'"' in text:
         # Those in quotation marks stay.
@@ -168,7 +197,7 @@ def _single_spaces(text: bytes) -> bytes:
     return re.sub(rb"(?:^|(?<=\n)) | (?=\r?\n|\Z)", b"", text)
 
 
-def _columns(layout: _Layout) -> tuple[list[str], bool]:
+def _columns(layout: TextLayout) -> tuple[list[str], bool]:
     """The names of the columns, and whether there are rows."""
     stream = layout.stream()
     lines = csv.reader(stream, delimiter=layout.delimiter)

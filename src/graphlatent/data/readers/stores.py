@@ -1,0 +1,69 @@
+"""Stores, the folders that `graphlatent ingest` wrote, as graphs in memory."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from pathlib import Path
+
+from graphlatent.data.assemble import assemble
+from graphlatent.data.cut import take_apart
+from graphlatent.data.graph import GraphData
+from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.store.layout import is_store
+from graphlatent.data.store.store import GraphStore
+from graphlatent.display import listed
+from graphlatent.errors import InputError
+from graphlatent.io.regular_files import exists, is_folder
+
+# Options that are used when features are encoded, after reading.
+_LATER = ("impute", "unknown")
+
+
+def is_store_path(source: object) -> bool:
+    """Whether `source` is the path of a store."""
+    if not isinstance(source, str | Path) or str(source) == "" or not exists(source):
+        return False
+    return is_folder(Path(source)) and is_store(Path(source))
+
+
+def read_store(
+    path: str | Path, nodes: object, *, options: TableOptions, symmetrize: bool
+) -> GraphData:
+    """The graph in a store.
+
+    Args:
+        path: the store.
+        nodes: must be None; a store brings its nodes.
+        options: `impute` and `unknown`; others must be those that the tables were read with.
+        symmetrize: give every edge its reverse, where directions were kept.
+
+    Raises:
+        InputError: where other options are given than the tables were read with, a file is damaged,
+            or the graph needs more memory than reading may take.
+    """
+    if nodes is not None:
+        raise InputError(
+            f"{path} is a store, which brings its own nodes. Leave the option 'nodes' out."
+        )
+    store = GraphStore.open(path)
+    stored, usual = store.reading, TableOptions()
+    changed = [
+        field.name
+        for field in fields(TableOptions)
+        if getattr(options, field.name)
+        not in (getattr(usual, field.name), getattr(stored, field.name))
+        and field.name not in _LATER
+    ]
+    # Labels need not be there; those that are were kept out of the features.
+    if set(options.drop) <= {*stored.drop, *stored.labels}:
+        changed = [name for name in changed if name != "drop"]
+    if changed:
+        raise InputError(
+            f"{path} is a store, whose tables are read already; {listed(changed)} cannot be changed"
+            " any more. Leave the option out, or ingest the tables again with it."
+        )
+    given = {name: getattr(options, name) for name in _LATER if getattr(options, name) is not None}
+    graph = store.to_graph()
+    if symmetrize and not graph.undirected:
+        graph = assemble(take_apart(graph, name=str(path)), merge=stored.merge)
+    return replace(graph, reading=replace(stored, **given))
