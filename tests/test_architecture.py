@@ -26,7 +26,7 @@ STAGES = [
     ["methods.base"],
     ["training"],
     ["embedding", "embedding_files", "explore"],
-    ["estimator"],
+    ["estimator", "estimator_files", "estimator_stores"],
     ["methods.registry"],
     ["methods"],
     ["representations", "weisfeiler_lehman"],

@@ -11,7 +11,7 @@ import copy
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -23,11 +23,14 @@ from torch import Tensor, nn
 
 from graphlatent.config import Level, Settings, from_mapping, resolve, to_mapping
 from graphlatent.data.batches import Batch, full_batch
+from graphlatent.data.csr import CSRGraph
 from graphlatent.data.features import FeatureSpec, encode_features
 from graphlatent.data.graph import GraphData, single_node
 from graphlatent.data.readers.later import later_options, read_with
-from graphlatent.data.readers.options import TableOptions, options_of_run
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.second_argument import graph_with_features, refuse_features_as_y
+from graphlatent.data.readers.stores import check_directions, open_store
+from graphlatent.data.store.store import AnyGraph, GraphStore
 from graphlatent.embedding import (
     Embeddings,
     check_finite_rows,
@@ -36,27 +39,27 @@ from graphlatent.embedding import (
     node_embeddings,
     shared_rows,
 )
-from graphlatent.errors import RunFolderError, not_fitted
+from graphlatent.errors import not_fitted
+from graphlatent.estimator_files import load_fitted, saving
+from graphlatent.estimator_stores import embed_store, embed_store_to_file, layerwise_store
 from graphlatent.io.atomic import refuse_existing
 from graphlatent.io.config_file import RunConfig
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import RunFolder
-from graphlatent.io.versions import versions
 from graphlatent.methods.base import Method
 from graphlatent.ops.collective import first_only, rank
 from graphlatent.ops.devices import pick_device
 from graphlatent.setting_docs import ShownInNotebook
-from graphlatent.training.batching import adapted_settings
-from graphlatent.training.encoding import fit_encoding, stored_encoding
+from graphlatent.training.batching import PIECES, adapted_settings
 from graphlatent.training.fitted import finish_model
-from graphlatent.training.loop import Hooks, Training, check_hooks, checked_epochs, seeded
+from graphlatent.training.inputs import blocks_of_features, prepared
+from graphlatent.training.loop import Hooks, Training, check_hooks, checked_epochs
 from graphlatent.training.progress import training_bar
-from graphlatent.training.resume import begin, begin_or_resume, load_weights, stored_history
+from graphlatent.training.resume import begin_or_resume
 from graphlatent.training.setup import set_up, suited_threads
 from graphlatent.training.several import (
     begin_alike,
     check_shareable,
-    encoding_of_first,
     finish_alike,
 )
 
@@ -126,23 +129,28 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         # Of several processes, only the first writes.
         writing = nullcontext() if run is None or rank() > 0 else run.writing()
         with suited_threads(graph, settings), writing:
-            encoded, spec = self._prepare(graph, settings, run=run)
-            training, everything = self._set_up(encoded, settings)
+            encoded, spec = prepared(graph, settings, run=run)
+            cache = graph.cache if isinstance(graph, GraphStore) else None
+            training, everything = self._set_up(encoded, settings, cache=cache)
             about = (self._config(training.settings), spec, graph)
             complete = begin_alike(
                 training, lambda: run is not None and begin_or_resume(run, training, *about)
             )
             with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
                 training.run(active)
-            self._set_fitted(training.model, training, everything, spec, complete=complete)
+            data = encoded if isinstance(encoded, CSRGraph) else everything
+            self._set_fitted(training.model, training, data, spec, complete=complete)
             if run is not None and not complete:
                 first_only(partial(self._write, run, graph, everything))
         return self
 
-    def _write(self, run: RunFolder, graph: GraphData, everything: Callable[[], Batch]) -> None:
+    def _write(self, run: RunFolder, graph: AnyGraph, everything: Callable[[], Batch]) -> None:
         """Complete a run, which is so only once its model embeds what it was trained on."""
-        rows = self._embed(everything()).cpu().numpy()
-        check_finite_rows(self._with_ids(rows, graph), model=self.model_)
+        if isinstance(graph, GraphStore):
+            embed_store_to_file(self, graph, run.embeddings_path, overwrite=True)
+        else:
+            rows = self._embed(everything()).cpu().numpy()
+            check_finite_rows(self._with_ids(rows, graph), model=self.model_)
         run.finish(self.model_.state_dict(), self.history_)
 
     def snapshots(self: Self, X: Any, *, epochs: Sequence[int]) -> Iterator[tuple[int, Self]]:
@@ -159,10 +167,11 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         Yields:
             (epoch, fitted estimator).
         """
-        graph, settings = self._read_to_fit(X)
+        graph = self._read(X, self._resolved())
+        settings = self._resolved(graph)
         checked = checked_epochs(epochs, settings.epochs, owner=f"{type(self).__name__}.snapshots")
         with suited_threads(graph, settings):
-            encoded, spec = self._prepare(graph, settings)
+            encoded, spec = prepared(graph, settings)
             training, everything = self._set_up(encoded, settings)
         for epoch in checked:
             fitted = type(self)(**self.get_params())
@@ -176,7 +185,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Fit on graphs and return their embeddings, float32 [M, D]."""
         refuse_features_as_y(X, y, owner=f"{type(self).__name__}.fit_transform")
-        graph = self._read(X, self._resolved())
+        graph = open_store(X) or self._read(X, self._resolved())
         return self.fit(graph).transform(graph)
 
     def transform(self, X: Any) -> Array:
@@ -192,33 +201,39 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
             InputError: where the graphs do not have the features of the fitted ones, or an
                 embedding is not finite.
         """
+        self._check_fitted()
+        store = layerwise_store(self, X)
+        if store is not None:
+            return embed_store(self, store)
         graph = self._read_later(X)
         with suited_threads(graph, self.settings_, whole=True):
             graph = self._encoded(graph, self.features_, self.settings_)
             rows = shared_rows(self.method_, self.model_, self._batch(graph), graph.ptr)
         return check_finite_rows(self._with_ids(rows, graph), model=self.model_)
 
+    def embed_to(self, X: Any, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the embeddings of graphs to a file, those of a store in bounded memory.
+
+        Args:
+            X: as for `embed`. The nodes of a store are embedded in blocks of rows, and a killed
+                call goes on where it was.
+            path: of a `.parquet` or `.npy` file for a store, otherwise as of `Embeddings.save`.
+            overwrite: whether a file that is there may be replaced.
+        """
+        self._check_fitted()
+        store = layerwise_store(self, X)
+        if store is None:
+            return self.embed(X).save(path, overwrite=overwrite)
+        return embed_store_to_file(self, store, path, overwrite=overwrite)
+
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted estimator into a folder (TOML, JSON and safetensors; never pickle)."""
         self._check_fitted()
         run = RunFolder(folder)
         refuse_existing(run.path, overwrite=overwrite)
-        with self._saving(run):
+        with saving(self, run):
             pass
         return run.path
-
-    @contextmanager
-    def _saving(self, run: RunFolder) -> Iterator[None]:
-        """Write a complete run; what belongs to it besides the model is written within."""
-        device = next(self.model_.parameters()).device
-        about = versions(self.settings_, device=device, fingerprints={})
-        # Those of the training; a loaded model does not know them.
-        about["threads"] = getattr(self, "num_threads_", about["threads"])
-        run.reading = self.reading_.to_dict()
-        with run.writing():
-            begin(run, config=self._config(self.settings_), features=self.features_, about=about)
-            yield
-            run.finish(self.model_.state_dict(), self.history_)
 
     @classmethod
     def load(
@@ -236,34 +251,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
                 its weights are replaced.
             device: device of the model; None means that of the settings.
         """
-        run = RunFolder(folder)
-        weights = run.read_model()
-        config = run.read_config()
-        if (config.method, config.level) != (cls.method.name, cls.level):
-            raise RunFolderError(
-                f"{run.path} holds a {config.level}-level model of the method '{config.method}',"
-                f" which {cls.__name__} is not. Load it with graphlatent.load_estimator."
-            )
-        values = config.settings_with(encoder, where=str(run.path))
-        estimator = from_mapping(cls, values, where=str(run.path / "config.toml"))
-        settings = estimator._resolved()
-        spec = stored_encoding(run)
-        method = cls.method(settings, level=cls.level)
-        model = method.build_with_head(
-            spec.width,
-            generator=seeded(0, 0),
-            coordinate_dim=spec.embedding_coordinates,
-            edge_dim=spec.edge_dim,
-        )
-        load_weights(model, weights, run=run)
-        target = pick_device(device or settings.device)
-        estimator.model_ = model.to(device=target, dtype=torch.float32).eval()
-        estimator.method_, estimator.settings_ = method, settings
-        estimator.reading_ = options_of_run(run)
-        estimator.features_, estimator.n_features_in_ = spec, spec.width
-        estimator.embedding_dim_, estimator.peak_memory_ = estimator._width(), None
-        estimator.history_ = stored_history(run, method)
-        return estimator
+        return load_fitted(cls, folder, encoder=encoder, device=device)
 
     def set_params(self: Self, **params: Any) -> Self:
         """Change settings by name; an error for an unknown name suggests the closest known one."""
@@ -294,38 +282,48 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         """The embeddings of a batch, [M, D]."""
         return embedded_rows(self.method_, self.model_, batch)
 
-    def _resolved(
-        self, graph: GraphData | None = None, *, run: RunFolder | None = None
-    ) -> Settings:
+    def _resolved(self, graph: AnyGraph | None = None, *, run: RunFolder | None = None) -> Settings:
         """The checked settings of this estimator, adapted to a graph to be fitted."""
         settings, owner = self.settings_class(**self.get_params()), type(self).__name__
         if graph is not None:
             settings = adapted_settings(settings, graph, run=run, owner=owner)
         return resolve(settings, owner=owner)
 
-    def _read_to_fit(self, X: Any, *, run: RunFolder | None = None) -> tuple[GraphData, Settings]:
-        """The graphs to fit, and the settings that are adapted to them."""
+    def _read_to_fit(self, X: Any, *, run: RunFolder | None = None) -> tuple[AnyGraph, Settings]:
+        """The graphs to fit, and the settings that are adapted to them.
+
+        A store is read into memory where training steps are to see the whole graph.
+        """
         # Wrong settings are reported before a large file is read.
-        graph = self._read(X, self._resolved())
+        checked = self._resolved()
+        store = open_store(X) if self.level == "node" else None
+        if store is not None:
+            settings = self._resolved(store, run=run)
+            if getattr(settings, "batching", "full") in PIECES:
+                check_directions(store, symmetrize=settings.symmetrize)
+                return store, settings
+        graph = self._read(X, checked)
         return graph, self._resolved(graph, run=run)
 
     def _config(self, settings: Settings) -> RunConfig:
         return RunConfig(to_mapping(settings), self.level, self.method.name)
 
-    def _set_up(self, graph: GraphData, settings: Settings) -> tuple[Training, Callable[[], Batch]]:
+    def _set_up(
+        self, graph: GraphData | CSRGraph, settings: Settings, *, cache: Path | None = None
+    ) -> tuple[Training, Callable[[], Batch]]:
         if isinstance(settings.encoder, nn.Module):
             # A copy, so that fit does not change its arguments.
             settings = dataclasses.replace(settings, encoder=copy.deepcopy(settings.encoder))
         method = self.method(settings, level=self.level)
-        assert graph.x is not None
-        method.check_features(graph.x)
-        return set_up(graph, method, device=pick_device(settings.device))
+        for x in blocks_of_features(graph):
+            method.check_features(x)
+        return set_up(graph, method, device=pick_device(settings.device), cache=cache)
 
     def _set_fitted(
         self,
         model: nn.Module,
         training: Training,
-        everything: Callable[[], Batch],
+        data: Callable[[], Batch] | CSRGraph,
         spec: FeatureSpec,
         *,
         complete: bool = False,
@@ -335,7 +333,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         The weights of a complete run contain them.
         """
         if not complete:
-            finish_alike(model, lambda: finish_model(training.method, model, everything))
+            finish_alike(model, lambda: finish_model(training.method, model, data))
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)
@@ -372,12 +370,6 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
     def _read(self, X: Any, settings: Settings, options: TableOptions | None = None) -> GraphData:
         owner = type(self).__name__
         return read_with(X, symmetrize=settings.symmetrize, options=options, owner=owner)
-
-    def _prepare(
-        self, graph: GraphData, settings: Settings, *, run: RunFolder | None = None
-    ) -> tuple[GraphData, FeatureSpec]:
-        spec = encoding_of_first(lambda: fit_encoding(graph, settings, run=run))
-        return self._encoded(graph, spec, settings), spec
 
     @staticmethod
     def _encoded(graph: GraphData, spec: FeatureSpec, settings: Settings) -> GraphData:

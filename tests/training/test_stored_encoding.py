@@ -22,7 +22,7 @@ from graphlatent.errors import InputError
 from graphlatent.ops.sparse import SparseMatrix, take_rows, to_dense
 from graphlatent.training import stored_encoding
 from graphlatent.training.encoding import fit_encoding
-from graphlatent.training.stored_encoding import stored_rows
+from graphlatent.training.stored_encoding import encoded_rows, fit_stored_encoding
 
 
 class InMemoryStore:
@@ -57,9 +57,12 @@ class InMemoryStore:
             reading=self.graph.reading,
         )
 
-    def rows(self, x, coordinates=None):
+    def __getattr__(self, name):
+        """Rows and degrees, those of the graph."""
+        if name == "degree":
+            return self.graph.degree
         plain = replace(self.graph, x=torch.zeros(self.num_nodes, 1), columns=None)
-        return replace(CSRGraph.of(plain), x=x, coordinates=coordinates)
+        return getattr(CSRGraph.of(plain), name)
 
     def to_graph(self):
         return self.graph
@@ -111,7 +114,9 @@ def test_encoding_and_rows_equal_those_in_memory(name, preset, row_normalize, mo
     # Coordinates beside given features are not used of a stored graph.
     plain = settings if name in ("none", "equal") else replace(settings, structure="none")
     wanted = fit_encoding(graph, plain)
-    spec, rows = stored_rows(InMemoryStore(graph), settings)
+    store = InMemoryStore(graph)
+    spec = fit_stored_encoding(store, settings)
+    rows = encoded_rows(store, spec, settings)
     assert spec.to_dict().keys() == wanted.to_dict().keys()
     assert spec.scale == pytest.approx(wanted.scale, rel=1e-12)
     assert np.allclose(spec.standard, wanted.standard, rtol=1e-12)
@@ -124,7 +129,7 @@ def test_encoding_and_rows_equal_those_in_memory(name, preset, row_normalize, mo
 def test_blocks_bound_what_is_read_at_once(monkeypatch):
     monkeypatch.setattr(stored_encoding, "BLOCK", 320)
     store = InMemoryStore(CASES["measurements"])
-    stored_rows(store, settings_of())
+    fit_stored_encoding(store, settings_of())
     assert max(store.taken) <= 5
 
 
@@ -139,6 +144,15 @@ def test_streamed_moments(size):
     assert found[1] == (4.0, 0.0) and found[2] == (0.0, 1.0) and found[3][1] == 0.0
 
 
+def test_degrees_need_no_memory_for_edges():
+    store = InMemoryStore(CASES["none"])
+    store.to_graph = None
+    settings = settings_of(structure="none")
+    spec = fit_stored_encoding(store, settings)
+    assert spec.kind == "degree" and spec.cap == 2
+    assert encoded_rows(store, spec, settings).x.take(torch.tensor([5])).tolist() == [[0, 0, 1]]
+
+
 def test_memory_of_computed_features_is_limited():
     class Huge(InMemoryStore):
         num_edges = property(lambda self: 10**9)
@@ -148,4 +162,4 @@ def test_memory_of_computed_features_is_limited():
         r" structure='none'"
     )
     with limited_memory("1GB"), pytest.raises(InputError, match=message):
-        stored_rows(Huge(CASES["none"]), settings_of())
+        fit_stored_encoding(Huge(CASES["none"]), settings_of())

@@ -12,6 +12,20 @@ from graphlatent.errors import InputError
 from graphlatent.ops.sparse import SparseMatrix
 
 
+def one_hot_degrees(degree: Tensor, cap: int, *, dense: bool) -> Tensor | SparseMatrix:
+    """The degrees [N] as one-hot rows [N, cap + 1]; those above `cap` share the last column."""
+    row, col = torch.arange(degree.numel()), degree.clamp(max=cap)
+    ones = torch.ones(degree.numel(), dtype=torch.float32)
+    one_hot = SparseMatrix.from_coo(row, col, ones, (degree.numel(), cap + 1))
+    return one_hot.to_dense() if dense else one_hot
+
+
+def sum_of_squares(x: Tensor | SparseMatrix) -> float:
+    """The sum of the squares of a feature matrix, in float64."""
+    values = (x.value if isinstance(x, SparseMatrix) else x).to(torch.float64)
+    return float(values.square().sum())
+
+
 def scaled(x: Tensor | SparseMatrix, factor: float) -> Tensor | SparseMatrix:
     """`x` times a number."""
     if isinstance(x, Tensor):

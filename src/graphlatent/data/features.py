@@ -3,9 +3,8 @@
 A matrix that was given is taken as it is, or standardised (measurements.py); named columns are
 encoded one by one (columns.py); a graph without features gets its nodes' degrees, one-hot up to a
 cap, as the paper does, or coordinates computed from its edges (coordinates.py), which may also
-stand beside features. Beside degrees or coordinates there may be a few numbers about a node's
-neighbourhood (local_structure.py).
-Legend: N nodes, F features of the given matrix, W width after encoding, C columns.
+stand beside features. Beside degrees or coordinates there may be numbers about the neighbourhood
+(local_structure.py). Legend: N nodes, F features given as a matrix, W width encoded, C columns.
 """
 
 from __future__ import annotations
@@ -25,20 +24,27 @@ from graphlatent.data.columns import encode_columns
 from graphlatent.data.coordinates import NodeCoordinates
 from graphlatent.data.edge_features import encode_edge_features
 from graphlatent.data.far_values import FAR, warn_of_far_values
-from graphlatent.data.feature_matrices import beside, first_not_finite, scaled, too_far
+from graphlatent.data.feature_matrices import (
+    beside,
+    first_not_finite,
+    one_hot_degrees,
+    scaled,
+    sum_of_squares,
+    too_far,
+)
 from graphlatent.data.graph import GraphData
 from graphlatent.data.local_structure import NAMES as LOCAL_NAMES
 from graphlatent.data.local_structure import local_structure
 from graphlatent.data.measurements import has_measurements, moments, standardized
 from graphlatent.data.spec_values import column_specs, number_pairs
 from graphlatent.errors import InputError, bad_argument, warn
-from graphlatent.ops.sparse import SparseMatrix, row_normalized, to_dense
+from graphlatent.ops.sparse import row_normalized, to_dense
 
 Array: TypeAlias = np.ndarray[Any, Any]
 FeatureKind: TypeAlias = Literal["given", "columns", "degree", "structure"]
 
-# One-hot degrees wider than this are sparse.
 DENSE_DEGREES = 64
+"""One-hot degrees wider than this are sparse."""
 LOCAL_SCALE = 0.5
 """Standard deviation of the columns of local structure; the four have mean squared norm 1, which is
 that of one-hot degrees and of coordinates."""
@@ -324,12 +330,6 @@ def fit_scale(spec: FeatureSpec, graph: GraphData, *, row_normalize: bool = Fals
     return with_scale(spec, sum_of_squares(x), num_nodes=graph.num_nodes)
 
 
-def sum_of_squares(x: Tensor | SparseMatrix) -> float:
-    """The sum of the squares of a feature matrix, in float64."""
-    values = (x.value if isinstance(x, SparseMatrix) else x).to(torch.float64)
-    return float(values.square().sum())
-
-
 def with_scale(spec: FeatureSpec, squares: float, *, num_nodes: int) -> FeatureSpec:
     """A spec that scales rows of N nodes, whose squares have this sum, as `fit_scale` does."""
     square = squares / max(num_nodes, 1)
@@ -341,10 +341,7 @@ def _encode_given(spec: FeatureSpec, graph: GraphData) -> GraphData:
     """The graph with encoded features, without coordinates; x is None where there are no others."""
     width = spec.width - spec._feature_coordinates
     if spec.kind == "degree":
-        row, col = torch.arange(graph.num_nodes), graph.degree.clamp(max=spec.cap)
-        ones = torch.ones(graph.num_nodes, dtype=torch.float32)
-        one_hot = SparseMatrix.from_coo(row, col, ones, (graph.num_nodes, spec.cap + 1))
-        x = one_hot.to_dense() if width <= DENSE_DEGREES else one_hot
+        x = one_hot_degrees(graph.degree, spec.cap, dense=width <= DENSE_DEGREES)
         return graph.with_features(beside(x, _local_columns(spec, graph)) if spec.local else x)
     if spec.kind == "structure":
         return graph.with_features(_local_columns(spec, graph)) if spec.local else graph

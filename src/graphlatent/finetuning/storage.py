@@ -14,6 +14,7 @@ from torch import Tensor
 
 from graphlatent.errors import RunFolderError
 from graphlatent.estimator import Estimator
+from graphlatent.estimator_files import saving
 from graphlatent.finetuning.head import ClassifierHead
 from graphlatent.finetuning.settings import FineTuneSettings
 from graphlatent.finetuning.tuner import EpochRecord
@@ -106,7 +107,7 @@ def write_fine_tuned(
     run: RunFolder, estimator: Estimator, head: Mapping[str, Tensor], about: FineTuned
 ) -> None:
     """Write a run of the fine-tuned encoder, complete only with the classifier in it."""
-    with estimator._saving(run):
+    with saving(estimator, run):
         save_tensors(run.path / CLASSIFIER, head, about.to_text())
 
 

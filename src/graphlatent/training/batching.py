@@ -11,12 +11,12 @@ import torch
 from graphlatent.config import NodeSettings, Settings, resolve
 from graphlatent.data.batches import Prepare
 from graphlatent.data.csr import CSRGraph
-from graphlatent.data.graph import GraphData
 from graphlatent.data.memory_limit import available_memory, readable
 from graphlatent.data.pieces import ClusterPieces, NeighborPieces, NodePieces, PieceSource
 from graphlatent.data.pieces.clusters import num_parts
 from graphlatent.data.pieces.degrees import BLOCK_EDGES
 from graphlatent.data.pieces.partition import has_metis, partition
+from graphlatent.data.store.store import AnyGraph, GraphStore
 from graphlatent.errors import warn
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.nn.propagation import refuse_negative
@@ -46,8 +46,10 @@ class GraphSize:
     sparse: bool = False
 
     @classmethod
-    def of(cls, graph: GraphData | CSRGraph) -> GraphSize:
+    def of(cls, graph: AnyGraph | CSRGraph) -> GraphSize:
         """The size of a graph; its features may not be encoded yet."""
+        if isinstance(graph, GraphStore):
+            return cls(graph.num_nodes, graph.num_edges, graph.num_feature_values)
         if isinstance(graph, CSRGraph):
             return cls(graph.num_nodes, graph.num_edges, graph.num_nodes * graph.x.shape[1])
         if isinstance(graph.x, SparseMatrix):
@@ -164,7 +166,11 @@ def check_weights(graph: CSRGraph, *, kind: str | None) -> None:
 
 
 def adapted_settings(
-    settings: AnySettings, graph: GraphData | CSRGraph, *, run: RunFolder | None, owner: str
+    settings: AnySettings,
+    graph: AnyGraph | CSRGraph,
+    *,
+    run: RunFolder | None,
+    owner: str,
 ) -> AnySettings:
     """The settings for a graph: `batching` chosen, and the defaults of its size.
 

@@ -26,15 +26,25 @@ if TYPE_CHECKING:
     from graphlatent.training.loop import Training
 
 
-def finish_model(method: Method[Any], model: nn.Module, everything: Callable[[], Batch]) -> None:
+def finish_model(
+    method: Method[Any], model: nn.Module, data: Callable[[], Batch] | CSRGraph
+) -> None:
     """Measure batch-norm statistics, and fit the head, on all of the training set; in place.
+
+    Args:
+        method: of the model.
+        model: trained.
+        data: returns the training set as one batch; or a graph by rows, which is read in blocks.
 
     Raises:
         NonFiniteLossError, InputError: as `check_statistics`.
     """
     if not has_statistics(model) and not hasattr(model, "head"):
         return
-    batch = everything()
+    if isinstance(data, CSRGraph):
+        finish_model_by_rows(method, model, data)
+        return
+    batch = data()
     if has_statistics(model):
         measure_statistics(model, lambda: method.measure(model, batch))
         check_statistics(model, method.settings)

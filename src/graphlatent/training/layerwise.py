@@ -36,22 +36,28 @@ _IN_MEMORY = (
 _SPARSE_WIDTH = 2048
 
 
+def layerwise_refusal(method: Method[Any], model: nn.Module) -> str:
+    """Why a model cannot embed a graph layer by layer; empty where it can."""
+    encoder = model.encoder
+    if method.level != "node":
+        return "it embeds whole graphs, not nodes"
+    if not isinstance(encoder, GNNEncoder):
+        return "it has a custom encoder, whose layers are not known"
+    if encoder.edge_dim:
+        return "its encoder uses the features of edges, and a graph by rows has none"
+    if method.has_own_embedding():
+        return "its class computes embeddings in a way of its own"
+    return ""
+
+
 def check_layerwise(method: Method[Any], model: nn.Module) -> None:
     """Raise a `ConfigError` where a model cannot embed a graph layer by layer."""
-    name, encoder = type(method).__name__, model.encoder
-    if method.level != "node":
-        reason = "it embeds whole graphs, not nodes"
-    elif not isinstance(encoder, GNNEncoder):
-        reason = "it has a custom encoder, whose layers are not known"
-    elif encoder.edge_dim:
-        reason = "its encoder uses the features of edges, and a graph by rows has none"
-    elif method.has_own_embedding():
-        reason = "its class computes embeddings in a way of its own"
-    else:
-        return
-    raise ConfigError(
-        f"The model of {name} cannot embed a graph layer by layer: {reason}. {_IN_MEMORY}."
-    )
+    reason = layerwise_refusal(method, model)
+    if reason:
+        raise ConfigError(
+            f"The model of {type(method).__name__} cannot embed a graph layer by layer: {reason}."
+            f" {_IN_MEMORY}."
+        )
 
 
 @dataclass(eq=False)

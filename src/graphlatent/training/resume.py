@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphlatent.data.features import FeatureSpec
-from graphlatent.data.graph import GraphData
+from graphlatent.data.store.store import AnyGraph
 from graphlatent.errors import RunFolderError, warn
 from graphlatent.io.config_file import RunConfig
 from graphlatent.io.history import History
@@ -37,7 +37,7 @@ def begin_or_resume(
     training: Training,
     config: RunConfig,
     features: FeatureSpec,
-    graph: GraphData,
+    graph: AnyGraph,
 ) -> bool:
     """Write the first files of a new run, or restore what the folder's run has reached.
 

@@ -24,6 +24,7 @@ from graphlatent.data.batches import (
 from graphlatent.data.csr import CSRGraph
 from graphlatent.data.graph import GraphData
 from graphlatent.data.pieces.whole import whole_batch
+from graphlatent.data.store.store import AnyGraph, GraphStore
 from graphlatent.errors import warn
 from graphlatent.methods.base import Method
 from graphlatent.ops.kernels import usable
@@ -142,7 +143,7 @@ def _in_form(
 
 
 def suited_threads(
-    graph: GraphData, settings: Settings, *, whole: bool = False
+    graph: AnyGraph, settings: Settings, *, whole: bool = False
 ) -> AbstractContextManager[None]:
     """A context with the number of threads for training on a graph, or for embedding it.
 
@@ -152,7 +153,7 @@ def suited_threads(
         whole: all nodes are computed at once, as in embedding; otherwise those of a step.
     """
     share = 1.0
-    if isinstance(settings, GraphSettings):
+    if isinstance(settings, GraphSettings) and isinstance(graph, GraphData):
         share = settings.batch_size / max(graph.num_graphs, 1)
     elif isinstance(settings, NodeSettings) and settings.batching in PIECES:
         share = settings.nodes_per_step / max(graph.num_nodes, 1)
@@ -160,9 +161,11 @@ def suited_threads(
     return threads_for(work if whole else work * min(1.0, share))
 
 
-def _multiplications(graph: GraphData, hidden_dim: int) -> float:
+def _multiplications(graph: AnyGraph, hidden_dim: int) -> float:
     """About how many multiplications an encoder layer takes."""
-    if isinstance(graph.x, SparseMatrix):
+    if isinstance(graph, GraphStore):
+        stored = graph.num_feature_values
+    elif isinstance(graph.x, SparseMatrix):
         stored = graph.x.nnz
     else:
         width = len(graph.columns or ()) if graph.x is None else graph.x.shape[1]

@@ -12,7 +12,7 @@ from torch import nn
 from graphlatent.config import NodeSettings, Settings
 from graphlatent.data.coordinates import NodeCoordinates
 from graphlatent.data.features import FeatureSpec
-from graphlatent.data.graph import GraphData
+from graphlatent.data.store.store import AnyGraph
 from graphlatent.errors import ConfigError, InputError
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
@@ -28,7 +28,7 @@ from graphlatent.training.loop import Training
 
 
 def check_shareable(
-    method: type[Method[Any]], settings: Settings, graph: GraphData | None = None
+    method: type[Method[Any]], settings: Settings, graph: AnyGraph | None = None
 ) -> None:
     """Raise where several processes compute and cannot share the steps of a training.
 
@@ -71,7 +71,7 @@ def check_norms(model: nn.Module) -> None:
             )
 
 
-def _check_same_input(graph: GraphData) -> None:
+def _check_same_input(graph: AnyGraph) -> None:
     first, *others = gathered_json(graph.fingerprints())
     for number, other in enumerate(others, 1):
         parts = [name for name in {**first, **other} if first.get(name) != other.get(name)]

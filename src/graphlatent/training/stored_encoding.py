@@ -14,27 +14,28 @@ import torch
 from torch import Tensor
 
 from graphlatent.config import Settings
-from graphlatent.data.csr import CSRGraph, MatrixRows
+from graphlatent.data.csr import CSRGraph, FeatureRows, MatrixRows
+from graphlatent.data.feature_matrices import one_hot_degrees, scaled, sum_of_squares
 from graphlatent.data.features import (
+    DENSE_DEGREES,
     FeatureSpec,
     encode_features,
     fit_features,
-    sum_of_squares,
     with_scale,
 )
 from graphlatent.data.graph import GraphData
-from graphlatent.data.measurements import SHARE, streamed_moments
+from graphlatent.data.measurements import are_measurements, count_nonzero, streamed_moments
 from graphlatent.data.memory_limit import require_memory
 from graphlatent.io.runfolder import RunFolder
-from graphlatent.ops.sparse import SparseMatrix, to_dense
+from graphlatent.ops.sparse import SparseMatrix, row_normalized, to_dense
 from graphlatent.training.encoding import as_stored, fit_encoding, standardized_above
 
 BLOCK = 1 << 24
 """Numbers of features that are encoded at a time."""
 
 
-class StoredFeatures(Protocol):
-    """A graph outside of memory, of which the features of some nodes can be read."""
+class Stored(Protocol):
+    """A graph outside of memory, such as a `GraphStore`."""
 
     @property
     def num_nodes(self) -> int:
@@ -55,8 +56,25 @@ class StoredFeatures(Protocol):
     def features(self, index: Tensor | slice) -> GraphData:
         """The features of these nodes as they were given, without edges."""
 
-    def rows(self, x: MatrixRows | StoredRows, coordinates: Tensor | None = None) -> CSRGraph:
-        """The graph by rows, with encoded features."""
+    @property
+    def undirected(self) -> bool:
+        """Every edge is in both rows, with one weight."""
+
+    @property
+    def indptr(self) -> Tensor:
+        """As of `CSRGraph`."""
+
+    @property
+    def indices(self) -> Tensor:
+        """As of `CSRGraph`."""
+
+    @property
+    def weight(self) -> Tensor | None:
+        """As of `CSRGraph`."""
+
+    @property
+    def degree(self) -> Tensor:
+        """Neighbours of each node, self-loops not counted, int64 [N]."""
 
     def to_graph(self) -> GraphData:
         """The whole graph in memory."""
@@ -68,11 +86,11 @@ class StoredRows:
 
     Args:
         store: has the features as they were given.
-        spec: their encoding; not of degrees or coordinates, which need the edges.
+        spec: their encoding, for which `by_rows` is true.
         row_normalize: as for `encode_features`.
     """
 
-    store: StoredFeatures
+    store: Stored
     spec: FeatureSpec
     row_normalize: bool = False
 
@@ -83,10 +101,15 @@ class StoredRows:
 
     def take(self, index: Tensor | slice) -> Tensor | SparseMatrix:
         """The encoded features of the nodes `index`."""
+        if self.spec.kind == "degree":
+            dense = self.spec.width <= DENSE_DEGREES
+            x = one_hot_degrees(self.store.degree[index], self.spec.cap, dense=dense)
+            x = row_normalized(x) if self.row_normalize else x
+            return x if self.spec.scale == 1.0 else scaled(x, self.spec.scale)
         part = self.store.features(index)
-        x = encode_features(self.spec, part, row_normalize=self.row_normalize).x
-        assert x is not None
-        return x
+        encoded = encode_features(self.spec, part, row_normalize=self.row_normalize).x
+        assert encoded is not None
+        return encoded
 
     def blocks(self) -> Iterator[Tensor | SparseMatrix]:
         """All rows, block by block."""
@@ -94,14 +117,19 @@ class StoredRows:
             yield self.take(part)
 
 
-def stored_rows(
-    store: StoredFeatures, settings: Settings, *, run: RunFolder | None = None
-) -> tuple[FeatureSpec, CSRGraph]:
-    """The encoding of a stored graph's features, and the graph by rows with encoded features.
+def by_rows(spec: FeatureSpec) -> bool:
+    """Whether the encoding of a node needs its own features or degree only."""
+    return not (spec.structure_dim or spec.local or spec.ignored)
 
-    A matrix and named columns are encoded in blocks. A graph without features, or with the same for
-    all nodes, is read into memory where coordinates are to be computed from its edges, as is any
-    with structure='always'. With structure='auto', coordinates do not stand beside given features.
+
+def fit_stored_encoding(
+    store: Stored, settings: Settings, *, run: RunFolder | None = None
+) -> FeatureSpec:
+    """How the features of a stored graph are encoded, by passes over blocks of nodes.
+
+    With structure='auto' or 'always', a graph without features, or with the same for all nodes, is
+    read into memory, since coordinates are computed from its edges; with 'always' any graph is.
+    Beside given features, structure='auto' means no coordinates here.
 
     Args:
         store: the graph.
@@ -113,16 +141,45 @@ def stored_rows(
             does not fit.
     """
     structure: str = getattr(settings, "structure", "none")
-    if store.feature_kind is None or structure == "always" or _are_equal(store, structure):
-        return _in_memory(store, settings, run)
+    auto = structure == "auto" and store.num_edges > 0
+    if structure == "always" or (auto and (store.feature_kind is None or _are_equal(store))):
+        return fit_encoding(_in_memory(store, settings), settings, run=run)
     spec = _fitted(store, settings)
-    spec = as_stored(spec, run)
-    return spec, store.rows(StoredRows(store, spec, settings.row_normalize))
+    if settings.scale_features:
+        squares = sum(map(sum_of_squares, StoredRows(store, spec, settings.row_normalize).blocks()))
+        spec = with_scale(spec, float(squares), num_nodes=store.num_nodes)
+    return as_stored(spec, run)
 
 
-def _in_memory(
-    store: StoredFeatures, settings: Settings, run: RunFolder | None
-) -> tuple[FeatureSpec, CSRGraph]:
+def encoded_rows(store: Stored, spec: FeatureSpec, settings: Settings) -> CSRGraph:
+    """A stored graph by rows, whose features are encoded as `spec` says.
+
+    Raises:
+        InputError: where the features are not those that the spec was made from, or the graph would
+            have to be in memory and does not fit.
+    """
+    x: FeatureRows
+    coordinates = None
+    if by_rows(spec):
+        x = StoredRows(store, spec, settings.row_normalize)
+        # Other features than the fitted ones are refused here rather than in a step.
+        x.take(slice(0, 1))
+    else:
+        graph = _in_memory(store, settings)
+        encoded = encode_features(spec, graph, row_normalize=settings.row_normalize)
+        assert encoded.x is not None
+        x, coordinates = MatrixRows(encoded.x), encoded.coordinates
+    return CSRGraph(
+        store.indptr,
+        store.indices,
+        store.weight,
+        x,
+        undirected=store.undirected,
+        coordinates=coordinates,
+    )
+
+
+def _in_memory(store: Stored, settings: Settings) -> GraphData:
     dim: int = getattr(settings, "structure_dim", 0)
     # Edges as pairs and as a matrix, and several matrices of coordinates.
     num_bytes = 56 * store.num_edges + 20 * dim * store.num_nodes
@@ -133,62 +190,50 @@ def _in_memory(
             " structure='none' for degrees alone)"
         ),
     )
-    graph = store.to_graph()
-    spec = fit_encoding(graph, settings, run=run)
-    encoded = encode_features(spec, graph, row_normalize=settings.row_normalize)
-    assert encoded.x is not None
-    return spec, store.rows(MatrixRows(encoded.x), encoded.coordinates)
+    return store.to_graph()
 
 
-def _fitted(store: StoredFeatures, settings: Settings) -> FeatureSpec:
-    """The encoding of given features, by passes over their rows."""
+def _fitted(store: Stored, settings: Settings) -> FeatureSpec:
+    """The encoding without its scale."""
+    if store.feature_kind is None:
+        largest = int(store.degree.max()) if store.num_nodes else 0
+        return FeatureSpec("degree", cap=min(settings.degree_cap, largest))
     if store.feature_kind == "columns":
         num_bytes = 16 * store.num_nodes * store.feature_dim
         require_memory(num_bytes, what="The columns of the node table, whose encoding is fitted,")
-        spec = fit_features(
+        return fit_features(
             store.features(slice(None)),
             degree_cap=settings.degree_cap,
             standardize=settings.standardize,
         )
-    else:
-        spec = FeatureSpec("given", num_features=store.feature_dim)
-        limit = standardized_above(settings)
-        if limit is not None and store.feature_dim > limit and _has_measurements(store):
-            spec = replace(spec, standard=streamed_moments(lambda: _dense_blocks(store)))
-    if not settings.scale_features:
+    spec = FeatureSpec("given", num_features=store.feature_dim)
+    limit = standardized_above(settings)
+    if limit is None or store.feature_dim <= limit or not _has_measurements(store):
         return spec
-    squares = sum(map(sum_of_squares, StoredRows(store, spec, settings.row_normalize).blocks()))
-    return with_scale(spec, float(squares), num_nodes=store.num_nodes)
+    return replace(spec, standard=streamed_moments(lambda: map(to_dense, _matrices(store))))
 
 
-def _blocks(store: StoredFeatures, width: int) -> Iterator[slice]:
+def _blocks(store: Stored, width: int) -> Iterator[slice]:
     rows = max(1, BLOCK // max(width, 1))
     for start in range(0, store.num_nodes, rows):
         yield slice(start, min(start + rows, store.num_nodes))
 
 
-def _matrices(store: StoredFeatures) -> Iterator[Tensor | SparseMatrix]:
+def _matrices(store: Stored) -> Iterator[Tensor | SparseMatrix]:
     for part in _blocks(store, store.feature_dim):
         x = store.features(part).x
         assert x is not None
         yield x
 
 
-def _dense_blocks(store: StoredFeatures) -> Iterator[Tensor]:
-    return map(to_dense, _matrices(store))
-
-
-def _has_measurements(store: StoredFeatures) -> bool:
+def _has_measurements(store: Stored) -> bool:
     """`has_measurements` of a stored matrix."""
-    values = (x if isinstance(x, Tensor) else x.value for x in _matrices(store))
-    filled = sum(int(value.count_nonzero()) for value in values)
-    return filled > SHARE * store.num_nodes * store.feature_dim
+    filled = sum(count_nonzero(x) for x in _matrices(store))
+    return are_measurements(filled, (store.num_nodes, store.feature_dim))
 
 
-def _are_equal(store: StoredFeatures, structure: str) -> bool:
-    """Whether features are left out under structure='auto', since all nodes have the same."""
-    if structure != "auto" or not store.num_edges:
-        return False
+def _are_equal(store: Stored) -> bool:
+    """Whether all nodes have the same features, which are left out then."""
     first = torch.zeros(1, dtype=torch.int64)
     for part in _blocks(store, store.feature_dim):
         index = torch.cat([first, torch.arange(part.start, part.stop)])

@@ -38,6 +38,7 @@ from graphlatent.data.readers.python_objects import (
 from graphlatent.data.readers.stores import is_store_path, read_store
 from graphlatent.data.readers.tables import read_tables
 from graphlatent.data.readers.text_content import STANDARD_INPUT
+from graphlatent.data.store.store import GraphStore
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import exists
 
@@ -205,7 +206,7 @@ def read_graphs(
         request.refuse_all("a graph that is read already")
         return data
     with limited_memory(max_memory):
-        if is_store_path(data):
+        if isinstance(data, GraphStore) or is_store_path(data):
             return read_store(data, request.nodes, options=request.options, symmetrize=symmetrize)
         if _is_dataset_name(data):
             request.refuse_all("a data set")

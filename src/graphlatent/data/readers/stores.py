@@ -12,7 +12,7 @@ from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.store.layout import is_store
 from graphlatent.data.store.store import GraphStore
 from graphlatent.display import listed
-from graphlatent.errors import InputError
+from graphlatent.errors import ConfigError, InputError
 from graphlatent.io.regular_files import exists, is_folder
 
 # Options that are used when features are encoded, after reading.
@@ -26,13 +26,39 @@ def is_store_path(source: object) -> bool:
     return is_folder(Path(source)) and is_store(Path(source))
 
 
+def open_store(source: object) -> GraphStore | None:
+    """The store that `source` is, or is the path of; None for anything else."""
+    if isinstance(source, GraphStore):
+        return source
+    return GraphStore.open(Path(str(source))) if is_store_path(source) else None
+
+
+def check_directions(store: GraphStore, *, symmetrize: bool) -> None:
+    """Raise where a store that is not read into memory has other directions than are asked for.
+
+    Raises:
+        ConfigError: where it has both directions of each edge and one is to be kept, or the other
+            way round.
+    """
+    if symmetrize and not store.undirected:
+        raise ConfigError(
+            f"symmetrize=True does not fit {store.path}, which keeps directions. Set"
+            " symmetrize=False, or ingest the edges without --directed."
+        )
+    if not symmetrize and store.about["symmetrized"]:
+        raise ConfigError(
+            f"symmetrize=False came too late for {store.path}: its edges were read in both"
+            " directions. Ingest them with --directed."
+        )
+
+
 def read_store(
-    path: str | Path, nodes: object, *, options: TableOptions, symmetrize: bool
+    source: GraphStore | str | Path, nodes: object, *, options: TableOptions, symmetrize: bool
 ) -> GraphData:
     """The graph in a store.
 
     Args:
-        path: the store.
+        source: the store, or its path.
         nodes: must be None; a store brings its nodes.
         options: `impute` and `unknown`; others must be those that the tables were read with.
         symmetrize: give every edge its reverse, where directions were kept.
@@ -41,11 +67,12 @@ def read_store(
         InputError: where other options are given than the tables were read with, a file is damaged,
             or the graph needs more memory than reading may take.
     """
+    path = source.path if isinstance(source, GraphStore) else Path(source)
     if nodes is not None:
         raise InputError(
             f"{path} is a store, which brings its own nodes. Leave the option 'nodes' out."
         )
-    store = GraphStore.open(path)
+    store = source if isinstance(source, GraphStore) else GraphStore.open(path)
     stored, usual = store.reading, TableOptions()
     changed = [
         field.name

@@ -113,6 +113,11 @@ class GraphStore:
         """The options that the tables were read with."""
         return TableOptions.from_dict(self.about["reading"])
 
+    @property
+    def cache(self) -> Path:
+        """A folder for what takes long to compute from the graph, such as clusters."""
+        return self.path / "cache"
+
     @cached_property
     def indptr(self) -> Tensor:
         """First edge of each row and the end, int64 [N + 1]."""
@@ -143,6 +148,13 @@ class GraphStore:
     def feature_dim(self) -> int:
         """Columns of the feature matrix, or the number of named columns; 0 without features."""
         return int(self.about["features"]["dim"])
+
+    @property
+    def num_feature_values(self) -> int:
+        """Numbers that the features have: those that are stored where they are sparse."""
+        if self.feature_kind == "sparse":
+            return int(self._tensor(X_PARTS[2]).numel())
+        return self.num_nodes * max(self.feature_dim, 1)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -288,3 +300,7 @@ class GraphStore:
     def _tensor(self, name: str) -> Tensor:
         with refusing_damage(f"store: {self.path / name} cannot be read as an array"):
             return torch.from_numpy(mapped(self.path / name))
+
+
+AnyGraph: TypeAlias = GraphData | GraphStore
+"""What a node estimator can be fitted on: graphs in memory, or one in a store."""

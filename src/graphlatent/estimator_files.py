@@ -1,0 +1,79 @@
+"""Fitted estimators in folders: saving and loading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+from torch import nn
+
+from graphlatent.config import from_mapping
+from graphlatent.data.readers.options import options_of_run
+from graphlatent.errors import RunFolderError
+from graphlatent.io.runfolder import RunFolder
+from graphlatent.io.versions import versions
+from graphlatent.ops.devices import pick_device
+from graphlatent.training.encoding import stored_encoding
+from graphlatent.training.loop import seeded
+from graphlatent.training.resume import begin, load_weights, stored_history
+
+if TYPE_CHECKING:
+    from graphlatent.estimator import Estimator
+
+AnyEstimator = TypeVar("AnyEstimator", bound="Estimator")
+
+
+@contextmanager
+def saving(estimator: Estimator, run: RunFolder) -> Iterator[None]:
+    """Write a complete run; what belongs to it besides the model is written within."""
+    device = next(estimator.model_.parameters()).device
+    about = versions(estimator.settings_, device=device, fingerprints={})
+    # Those of the training; a loaded model does not know them.
+    about["threads"] = getattr(estimator, "num_threads_", about["threads"])
+    run.reading = estimator.reading_.to_dict()
+    config = estimator._config(estimator.settings_)
+    with run.writing():
+        begin(run, config=config, features=estimator.features_, about=about)
+        yield
+        run.finish(estimator.model_.state_dict(), estimator.history_)
+
+
+def load_fitted(
+    cls: type[AnyEstimator],
+    folder: str | Path,
+    *,
+    encoder: nn.Module | None,
+    device: str | None,
+) -> AnyEstimator:
+    """The fitted estimator of a class in a folder; arguments as of `Estimator.load`."""
+    run = RunFolder(folder)
+    weights = run.read_model()
+    config = run.read_config()
+    if (config.method, config.level) != (cls.method.name, cls.level):
+        raise RunFolderError(
+            f"{run.path} holds a {config.level}-level model of the method '{config.method}',"
+            f" which {cls.__name__} is not. Load it with graphlatent.load_estimator."
+        )
+    values = config.settings_with(encoder, where=str(run.path))
+    estimator = from_mapping(cls, values, where=str(run.path / "config.toml"))
+    settings = estimator._resolved()
+    spec = stored_encoding(run)
+    method = cls.method(settings, level=cls.level)
+    model = method.build_with_head(
+        spec.width,
+        generator=seeded(0, 0),
+        coordinate_dim=spec.embedding_coordinates,
+        edge_dim=spec.edge_dim,
+    )
+    load_weights(model, weights, run=run)
+    target = pick_device(device or settings.device)
+    estimator.model_ = model.to(device=target, dtype=torch.float32).eval()
+    estimator.method_, estimator.settings_ = method, settings
+    estimator.reading_ = options_of_run(run)
+    estimator.features_, estimator.n_features_in_ = spec, spec.width
+    estimator.embedding_dim_, estimator.peak_memory_ = estimator._width(), None
+    estimator.history_ = stored_history(run, method)
+    return estimator

@@ -1,0 +1,79 @@
+"""Embedding of graphs in stores by fitted estimators: layer by layer, in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphlatent.data.memory_limit import require_memory
+from graphlatent.data.readers.stores import check_directions, open_store
+from graphlatent.data.store.store import GraphStore
+from graphlatent.embedding import Embeddings
+from graphlatent.embedding_files import embed_by_rows, embed_to_file
+from graphlatent.io.scratch import Progress, no_progress
+from graphlatent.training.layerwise import layerwise_refusal
+from graphlatent.training.stored_encoding import encoded_rows
+
+if TYPE_CHECKING:
+    from graphlatent.estimator import Estimator
+
+
+def layerwise_store(estimator: Estimator, X: Any) -> GraphStore | None:
+    """The store that `X` is, where the fitted model can embed it layer by layer; else None."""
+    store = open_store(X)
+    if store is None or layerwise_refusal(estimator.method_, estimator.model_):
+        return None
+    check_directions(store, symmetrize=estimator.settings_.symmetrize)
+    return store
+
+
+def embed_store(
+    estimator: Estimator, store: GraphStore, *, progress: Progress = no_progress
+) -> Embeddings:
+    """The embeddings of the nodes of a store, in memory.
+
+    Raises:
+        InputError: where they would take more memory than reading may, the store has other
+            features than the fitted graph, or an embedding is not finite.
+    """
+    width = estimator.embedding_dim_
+    require_memory(
+        4 * store.num_nodes * width,
+        what=(
+            f"The embeddings of {store.num_nodes:,} nodes in memory ('embed_to', or 'graphlatent"
+            " embed' on the command line, writes them to a file)"
+        ),
+    )
+    graph = encoded_rows(store, estimator.features_, estimator.settings_)
+    method, model = estimator.method_, estimator.model_
+    values = embed_by_rows(method, model, graph, ids=store.ids, progress=progress)
+    return Embeddings(values, store.ids())
+
+
+def embed_store_to_file(
+    estimator: Estimator,
+    store: GraphStore,
+    path: str | Path,
+    *,
+    overwrite: bool = False,
+    progress: Progress = no_progress,
+) -> Path:
+    """Write the embeddings of the nodes of a store to a file, in bounded memory.
+
+    Arguments and errors are those of `embed_to_file`.
+    """
+    graph = encoded_rows(store, estimator.features_, estimator.settings_)
+    features = json.dumps(estimator.features_.to_dict(), sort_keys=True)
+    parts = json.dumps(store.fingerprints(), sort_keys=True)
+    return embed_to_file(
+        estimator.method_,
+        estimator.model_,
+        graph,
+        path,
+        fingerprint=hashlib.sha256(f"{parts}\n{features}".encode()).hexdigest(),
+        ids=store.ids,
+        overwrite=overwrite,
+        progress=progress,
+    )
