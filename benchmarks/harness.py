@@ -53,7 +53,7 @@ def measure(
     top of what was there before.
     """
     gc.collect()
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here on
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -68,7 +68,7 @@ def measure(
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     peak = (
-        torch.cuda.max_memory_allocated() if device.type == "cuda" else _resident("VmHWM") - before
+        torch.cuda.max_memory_allocated() if device.type == "cuda" else resident("VmHWM") - before
     )
     return {
         "seconds": statistics.median(times[warm_up:]),
@@ -77,7 +77,7 @@ def measure(
     }
 
 
-def _resident(field: str) -> int:
+def resident(field: str) -> int:
     """Bytes this process holds in memory (VmRSS), or held at most (VmHWM)."""
     line = next(
         line
