@@ -72,9 +72,12 @@ def settings_of(case: Mapping[str, Any], *, num_nodes: int = NODES, steps: int =
     else:
         chosen = NodeLaGraph.settings_class(structure="none", embedding="encoder")
     way, size = case["way"], case["size"] or num_nodes
-    per_epoch = 1 if way in ("full", "nodes") else math.ceil(num_nodes / size)
     values = {"hidden_dim": HIDDEN, "device": "cpu", "diagnostics": False, "concat_input": False}
-    values |= {"batching": way, "nodes_per_step": size, "epochs": max(1, steps // per_epoch)}
+    if way == "untrained":
+        values |= {"batching": "full", "epochs": 0}
+    else:
+        per_epoch = math.ceil(num_nodes / size) if way in ("clusters", "neighbors") else 1
+        values |= {"batching": way, "nodes_per_step": size, "epochs": max(1, steps // per_epoch)}
     return resolve(dataclasses.replace(chosen, **values), owner="benchmark")
 
 
@@ -88,8 +91,6 @@ def run_case(case: Mapping[str, Any], *, steps: int = STEPS) -> dict[str, Any]:
         rows = graph.x if case["way"] == "raw" else propagated_features(graph, level="node")
         return {"score": 100 * linear_probe(rows, made.labels, splits=[split]).mean}
     settings = settings_of(case, num_nodes=num_nodes, steps=steps)
-    if case["way"] == "untrained":
-        settings = dataclasses.replace(settings, epochs=0)
     method = NodeLaGraph.method(settings, level="node")
     # The peak is counted from here on.
     before = resident("VmRSS")
