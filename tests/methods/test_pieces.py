@@ -27,6 +27,7 @@ METHODS = {
     "paper, general": (NodeLaGraph, {"preset": "paper", "engine": "general"}),
     "paper, GIN": (NodeLaGraph, {"preset": "paper", "encoder": "gin"}),
     "paper, output": (NodeLaGraph, {"preset": "paper", "objective": "mse-output"}),
+    "paper, deep decoder": (NodeLaGraph, {"preset": "paper", "decoder_layers": 2}),
     "released": (NodeLaGraph, {"preset": "released"}),
     "bgrl": (NodeBGRL, {"out_dim": 5, "predictor_dim": 7}),
     "dgi": (NodeDGI, {}),

@@ -16,6 +16,7 @@ from graphlatent.config import resolve, to_mapping
 from graphlatent.data.csr import CSRGraph, MatrixRows
 from graphlatent.errors import ConfigError, GraphLatentWarning, InputError
 from graphlatent.methods.lagraph.settings import PIECE_STEPS, NodeLaGraphSettings
+from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.training import batching as module
 from graphlatent.training.batching import GraphSize, chosen_batching, full_batch_bytes
 from graphlatent.training.setup import set_up
@@ -173,6 +174,36 @@ def test_a_memory_mapped_graph_trains_as_one_in_memory(mapped, way, preset):
         losses.append(training.run().loss)
         assert everything().num_nodes == 40
     assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize("form", ["auto", "dense", "sparse"])
+def test_features_of_a_memory_mapped_graph_have_the_form_of_the_setting(mapped, form):
+    settings = resolve(
+        NodeLaGraphSettings(**SMALL, batching="clusters", features=form), owner="NodeLaGraph"
+    )
+    method = NodeLaGraph.method(settings, level="node")
+    training, _ = set_up(mapped[1], method, device=CPU)
+    batch = training.batches.take(torch.tensor([0]))
+    assert isinstance(batch.x, SparseMatrix) == (form == "sparse")
+    training.run()
+    whole, _ = set_up(mapped[0], NodeLaGraph.method(settings, level="node"), device=CPU)
+    assert whole.run().loss == training.history.loss
+
+
+def test_lost_sums_of_a_graph_by_rows_are_said():
+    graph = drawn_graph(2, size=40, density=0.15)
+    weight = graph.edge_weight.clone()
+    weight[(graph.edge_index == 5).any(0)] = 1e9
+    graph = dataclasses.replace(graph, edge_weight=weight)
+    settings = resolve(
+        NodeLaGraphSettings(**SMALL, batching="neighbors", encoder="gin"), owner="NodeLaGraph"
+    )
+    said = []
+    for form in (graph, CSRGraph.of(graph)):
+        with pytest.warns(GraphLatentWarning, match="sums over neighbours") as found:
+            set_up(form, NodeLaGraph.method(settings, level="node"), device=CPU)
+        said.append(str(found[0].message))
+    assert said[0] == said[1]
 
 
 def test_clusters_are_kept_in_the_folder_that_is_given(mapped, tmp_path):

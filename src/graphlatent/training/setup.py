@@ -21,10 +21,12 @@ from graphlatent.data.batches import (
     WholeSource,
     full_batch,
 )
-from graphlatent.data.csr import CSRGraph
+from graphlatent.data.csr import CSRGraph, FeatureRows
 from graphlatent.data.graph import GraphData
+from graphlatent.data.pieces.degrees import find_degrees
+from graphlatent.data.pieces.sample import sampled_rows
 from graphlatent.data.pieces.whole import whole_batch
-from graphlatent.data.store.store import AnyGraph, GraphStore
+from graphlatent.data.store.store import AnyGraph
 from graphlatent.errors import warn
 from graphlatent.methods.base import Method
 from graphlatent.ops.kernels import usable
@@ -80,6 +82,7 @@ def set_up(
     whole: Callable[[], Batch]
     source: BatchSource
     if isinstance(graph, CSRGraph):
+        graph = _rows_in_form(graph, method, model, device=device)
         whole = partial(whole_batch, graph, prepare=prepare, device=device)
     else:
         graph = _in_form(graph, method, model, device=device)
@@ -118,7 +121,7 @@ def _model(graph: GraphData | CSRGraph, method: Method[Any], *, device: torch.de
     model = model.to(device=device, dtype=torch.float32)
     if settings.precision == "bf16" and not usable(next(model.parameters())):
         warn("precision='bf16' needs a GPU and Triton: computing in float32 here.")
-    if isinstance(graph, GraphData) and getattr(model.encoder, "kind", None) == "gin":
+    if getattr(model.encoder, "kind", None) == "gin":
         _warn_of_lost_sums(graph)
     return model
 
@@ -142,8 +145,48 @@ def _in_form(
     return dataclasses.replace(graph, x=as_form(graph.x, form))
 
 
+def _rows_in_form(
+    graph: CSRGraph, method: Method[Any], model: nn.Module, *, device: torch.device
+) -> CSRGraph:
+    """The graph with its features dense or sparse in a step, by a sample of them."""
+    if not method.chooses_feature_form(model):
+        return graph
+    settings, x = method.settings, sampled_rows(graph)
+    share = x.shape[0] / max(graph.num_nodes, 1)
+    form = choose_form(
+        x,
+        settings.features,
+        hidden_dim=settings.hidden_dim,
+        stored_edges=round((graph.num_edges + graph.num_nodes) * share),
+        device=device,
+    )
+    return dataclasses.replace(graph, x=RowsInForm(graph.x, form))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowsInForm:
+    """Rows of features, converted to dense or sparse as they are taken.
+
+    Args:
+        rows: as they are.
+        form: 'dense' or 'sparse'.
+    """
+
+    rows: FeatureRows
+    form: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, F)."""
+        return self.rows.shape
+
+    def take(self, index: Tensor) -> Tensor | SparseMatrix:
+        """The rows `index`."""
+        return as_form(self.rows.take(index), self.form)
+
+
 def suited_threads(
-    graph: AnyGraph, settings: Settings, *, whole: bool = False
+    graph: AnyGraph | CSRGraph, settings: Settings, *, whole: bool = False
 ) -> AbstractContextManager[None]:
     """A context with the number of threads for training on a graph, or for embedding it.
 
@@ -161,26 +204,29 @@ def suited_threads(
     return threads_for(work if whole else work * min(1.0, share))
 
 
-def _multiplications(graph: AnyGraph, hidden_dim: int) -> float:
+def _multiplications(graph: AnyGraph | CSRGraph, hidden_dim: int) -> float:
     """About how many multiplications an encoder layer takes."""
-    if isinstance(graph, GraphStore):
-        stored = graph.num_feature_values
-    elif isinstance(graph.x, SparseMatrix):
-        stored = graph.x.nnz
+    if isinstance(graph, GraphData) and graph.x is None:
+        stored = graph.num_nodes * len(graph.columns or ())
     else:
-        width = len(graph.columns or ()) if graph.x is None else graph.x.shape[1]
-        stored = graph.num_nodes * width
+        stored = GraphSize.of(graph).feature_values
     return float(hidden_dim) * (graph.num_nodes * hidden_dim + graph.num_edges + stored)
 
 
-def _warn_of_lost_sums(graph: GraphData) -> None:
+def _warn_of_lost_sums(graph: GraphData | CSRGraph) -> None:
     """Warn where sums over neighbours differ by more between nodes than float32 can tell."""
-    if graph.edge_weight is None:
-        return
-    weight = graph.edge_weight.to(torch.float64).abs()
     # A node's own features have weight 1.
-    sums = torch.ones(graph.num_nodes, dtype=torch.float64)
-    sums.index_add_(0, graph.edge_index[1], weight)
+    if isinstance(graph, CSRGraph):
+        if graph.weight is None:
+            return
+        degrees = find_degrees(graph)
+        sums = degrees.total + (0 if degrees.loop is None else (degrees.loop >= 0))
+    else:
+        if graph.edge_weight is None:
+            return
+        weight = graph.edge_weight.to(torch.float64).abs()
+        sums = torch.ones(graph.num_nodes, dtype=torch.float64)
+        sums.index_add_(0, graph.edge_index[1], weight)
     largest = float(sums.max())
     lost = int((sums < LOST * largest).sum())
     if lost:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from graphlatent.data.batches import EdgeList
 from graphlatent.data.csr import CSRGraph
-from graphlatent.data.pieces.degrees import find_degrees
+from graphlatent.data.pieces.degrees import Degrees, find_degrees
 from graphlatent.data.pieces.sampling import sample_neighbourhood
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -36,18 +36,21 @@ class SimilaritySample:
     degree: float | None = None
 
 
-def similarity_sample(graph: CSRGraph, *, generator: torch.Generator) -> SimilaritySample:
+def similarity_sample(
+    graph: CSRGraph, *, generator: torch.Generator, degrees: Degrees | None = None
+) -> SimilaritySample:
     """The sample from which the similarity of neighbours is estimated; all of a small graph.
 
     Args:
         graph: by rows.
         generator: of the sample, on the CPU; nothing is drawn for a small graph.
+        degrees: of the graph, where they are known.
     """
     size, width = graph.shape
     if size <= WHOLE_NODES and graph.num_edges <= WHOLE_EDGES:
         nodes = torch.arange(size)
         return SimilaritySample(graph.x.take(nodes), graph.induced(nodes))
-    degrees = find_degrees(graph)
+    degrees = degrees or find_degrees(graph)
     num_loops = 0 if degrees.loop is None else int((degrees.loop >= 0).sum())
     count = min(_SEEDS, size, max(200, _FEATURES // max(width * (_NEIGHBORS + 1), 1)))
     seeds = torch.unique(torch.randint(size, (count,), generator=generator))

@@ -202,7 +202,8 @@ class LaGraph(Method[LaGraphSettings]):
         """What `begin` computes, from a sample of the rows of a graph."""
         if self._adapts_variance_weight:
             generator = self._similarity_generator()
-            sample = similarity_sample(source.graph, generator=generator)
+            degrees = getattr(source, "degrees", None)
+            sample = similarity_sample(source.graph, generator=generator, degrees=degrees)
             matrix = as_gcn_matrix(sample.edges, kind=None, dtype=sample.x.dtype)
             similarity = feature_similarity(sample.x, matrix, generator=generator)
             if sample.degree is not None:
