@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+SMALL = {"epochs": 6, "hidden_dim": 8, "progress": False}
+OF_GRAPHS = {"batch_size": 20, "lr": 1e-2, **SMALL}
+
 
 def graphs(count: int = 50, *, seed: int = 0) -> list[tuple[Any, Any]]:
     """Small random graphs of different sizes: edges in both directions, and features."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import graphlatent
@@ -45,3 +47,20 @@ def run(processes: int, *program: object, seconds: float = 300) -> tuple[int, st
         running.kill()
         raise
     return running.returncode, out, err
+
+
+def process_of(running: subprocess.Popen[str], rank: int) -> int:
+    """The id of the process with this rank, as soon as there is one (on Linux)."""
+    wanted = f"RANK={rank}".encode()
+    for _ in range(600):
+        for folder in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                is_child = folder.name.isdecimal() and _parent(folder) == running.pid
+                if is_child and wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    return int(folder.name)
+        time.sleep(0.1)
+    raise AssertionError("torchrun started no process")
+
+
+def _parent(folder: Path) -> int:
+    return int((folder / "stat").read_text().rpartition(")")[2].split()[1])

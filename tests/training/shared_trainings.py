@@ -9,7 +9,7 @@ import hashlib
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,10 +18,11 @@ from torch import nn
 from graphlatent import GraphLaGraph, NodeBGRL, NodeDGI, NodeLaGraph
 from graphlatent.errors import GraphLatentError, TrainingInterrupted
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.methods.dgi import DGI
 from graphlatent.ops.collective import alone, gathered_json, gathered_rows, rank, world_size
 from graphlatent.ops.processes import joined
 from graphlatent.training.loop import Hooks
-from processes_data import graphs, nodes
+from processes_data import OF_GRAPHS, SMALL, graphs, nodes
 
 
 def bits(model: Any) -> str:
@@ -57,6 +58,19 @@ class TorchNorm(nn.Module):
         return self.norm(self.linear(x))
 
 
+class Alone(DGI):
+    """A method that processes cannot share."""
+
+    name: ClassVar[str] = "alone"
+    parallel: ClassVar[bool] = False
+
+
+class NodeAlone(NodeDGI):
+    """Its estimator."""
+
+    method: ClassVar[type] = Alone
+
+
 def stopped_at(epoch: int, *, only: int) -> Hooks:
     """Hooks that ask for a stop in one process, and save snapshots."""
     calls = iter(range(10**6))
@@ -82,8 +96,7 @@ def interrupted(model: Any, data: Any, run: Path, *, epoch: int) -> list[str]:
 
 def main(folder: Path) -> None:
     found: dict[str, Any] = {"size": world_size()}
-    small = {"epochs": 6, "hidden_dim": 8, "progress": False}
-    of_graphs = {"batch_size": 20, "lr": 1e-2, **small}
+    small, of_graphs = SMALL, OF_GRAPHS
     model = GraphLaGraph(**of_graphs).fit(graphs(), run=folder / "graphs")
     found["graphs"] = everywhere(model)
     rows = model.embed(graphs()).values
@@ -117,6 +130,7 @@ def main(folder: Path) -> None:
     own = {"encoder": TorchNorm(), "structure": "none", "embedding": "encoder"}
     found["refused norm"] = refused(lambda: NodeLaGraph(**{**pieces, **own}).fit(nodes()))
     found["refused input"] = refused(lambda: NodeLaGraph(**pieces).fit(nodes(seed=rank())))
+    found["refused method"] = refused(lambda: NodeAlone(**pieces).fit(nodes()))
     if rank() == 0:
         (folder / "found.json").write_text(json.dumps(found, indent=1))
 

@@ -28,6 +28,7 @@ from graphlatent.cli.plain_help import PlainCommand, PlainGroup
 from graphlatent.cli.probe import probe
 from graphlatent.cli.streams import closed_output, is_of_a_stream, report
 from graphlatent.cli.train import train
+from graphlatent.ops.started import started_rank
 
 # The base of click's errors, which are in click or in typer, depending on the version of typer.
 _ClickError: Any = typer.BadParameter.__mro__[2]
@@ -96,7 +97,7 @@ def run_app() -> int:
     except _ClickError as error:
         message = " ".join(error.format_message().split())
         # Without one, the help was shown instead.
-        if message:
+        if message and started_rank() == 0:
             path = "graphlatent" if error.ctx is None else error.ctx.command_path
             end = "" if message.endswith((".", "?", "!")) else "."
             report(f"error: {message}{end} See '{path} --help'.")

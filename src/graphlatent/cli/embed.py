@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from graphlatent.cli.options import GraphInput, InputOptions
-from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
+from graphlatent.cli.output import (
+    TIMEOUT,
+    Debug,
+    Json,
+    Overwrite,
+    Quiet,
+    Timeout,
+    command_output,
+)
 from graphlatent.cli.saved_options import graph_for_model
 from graphlatent.display import counted
 
@@ -22,19 +30,25 @@ def embed(
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
     """Embed a graph with a trained run: the same graph, or a new one of its kind.
 
-    Column names default to those used in training.
+    Column names default to those used in training. The processes that torchrun starts share the
+    graphs of a run that embeds whole graphs.
     """
-    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug, timeout=timeout) as output:
         from graphlatent.embedding import check_embedding_path
         from graphlatent.methods.registry import load_estimator
+        from graphlatent.ops.collective import rank
 
-        check_embedding_path(out, overwrite=overwrite)
+        if rank() == 0:
+            check_embedding_path(out, overwrite=overwrite)
         estimator = load_estimator(run_path)
         graph = graph_for_model(output, run_path, estimator, source, reading)
         embeddings = estimator.embed(graph)
+        if rank() > 0:
+            return
         embeddings.save(out, overwrite=overwrite)
         num_rows, width = embeddings.values.shape
         output.say(f"{counted(num_rows, 'embedding')} of width {width} in {out}")

@@ -2,11 +2,12 @@
 
 Results go to standard output (as JSON with `--json`), notes and progress to standard error. A
 mistake of the user is one or two lines on standard error and exit code 2; an interruption is exit
-code 130.
+code 130, and the loss of one of several processes 1.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -14,7 +15,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NoReturn, TypeAlias
 
@@ -24,15 +25,18 @@ from rich.table import Table
 from rich.text import Text
 
 from graphlatent.cli.interrupts import INTERRUPTED, command_begins
-from graphlatent.cli.streams import is_of_a_stream
+from graphlatent.cli.streams import is_of_a_stream, report
 from graphlatent.cli.wording import at_shell
 from graphlatent.errors import (
+    ConfigError,
     GraphLatentError,
     GraphLatentWarning,
+    LostProcessError,
     TrainingInterrupted,
     shown,
     shown_path,
 )
+from graphlatent.ops.started import started_rank, started_together
 
 Quiet: TypeAlias = Annotated[
     bool, typer.Option("--quiet", "-q", help="No notes and no progress bar.")
@@ -45,11 +49,24 @@ Verbose: TypeAlias = Annotated[
     typer.Option("--verbose", "-v", help="Also show versions, device, all settings and times."),
 ]
 Debug: TypeAlias = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Timeout: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        help="Under torchrun: after how long a process that does not answer counts as lost.",
+        min=1.0,
+    ),
+]
+TIMEOUT = 300.0
+"""That of ops/processes.py, which imports torch."""
 Overwrite: TypeAlias = Annotated[
     bool, typer.Option("--overwrite", help="Replace what is at the output path.")
 ]
 
 
+LOST = 1
+"""Exit code where another process was lost."""
 OUT_OF_MEMORY = (
     "Out of memory. Try --set hidden_dim=64, --set batching=nodes, a smaller input or a larger"
     " machine."
@@ -97,6 +114,8 @@ class Output:
     )
 
     noted: set[str] = field(default_factory=set)
+    after_loss: str = ""
+    """What to do where another process was lost, as a sentence."""
 
     def note(self, text: str) -> None:
         """A remark, on standard error, each once; silent with `--quiet`."""
@@ -177,14 +196,28 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def command_output(
-    *, quiet: bool, as_json: bool, debug: bool, verbose: bool = False
+    *,
+    quiet: bool,
+    as_json: bool,
+    debug: bool,
+    verbose: bool = False,
+    timeout: float | None = None,
 ) -> Iterator[Output]:
     """The output of a command, as a context manager.
 
-    Errors become messages and exit codes, and warnings become notes.
+    Errors become messages and exit codes, and warnings become notes. Of several processes that
+    torchrun started, only the first prints.
+
+    Args:
+        quiet: no notes and no progress.
+        as_json: print the result as JSON.
+        debug: show the traceback of an error.
+        verbose: print details.
+        timeout: of a command that processes share, the seconds after which one that does not answer
+            counts as lost; None of a command of one process.
     """
     command_begins()
-    output = Output(quiet, as_json, verbose)
+    output = Output(quiet, as_json, verbose) if started_rank() == 0 else _nowhere()
     with warnings.catch_warnings():
         warnings.simplefilter("always", GraphLatentWarning)
         default_show = warnings.showwarning
@@ -194,12 +227,17 @@ def command_output(
         ) -> None:
             if issubclass(category, GraphLatentWarning):
                 output.note(str(message))
-            else:
+            elif started_rank() == 0:
                 default_show(message, category, *args, **kwargs)
 
         warnings.showwarning = show
         try:
-            yield output
+            with _together(timeout):
+                yield output
+        except LostProcessError as lost:
+            if not lost.told:
+                report(f"error: {at_shell(f'{lost} {output.after_loss}'.strip())}")
+            raise typer.Exit(LOST) from None
         except TrainingInterrupted as stop:
             output.err.print(str(stop))
             raise typer.Exit(INTERRUPTED) from None
@@ -224,6 +262,26 @@ def command_output(
                 output.err.print(traceback.format_exc())
             where = "" if error.filename is None else f" {shown_path(error.filename)}"
             _fail(output, f"Cannot use{where}: {error.strerror or error}. Check the path.")
+
+
+def _together(timeout: float | None) -> AbstractContextManager[None]:
+    """A context in which the processes that torchrun started compute together."""
+    if not started_together():
+        return nullcontext()
+    if timeout is None:
+        raise ConfigError(
+            "This command runs in one process. Start it without torchrun; train, embed and probe"
+            " are those that several processes share."
+        )
+    from graphlatent.ops.processes import joined
+
+    return joined(timeout=timeout)
+
+
+def _nowhere() -> Output:
+    """The output of a process that prints nothing."""
+    nowhere = SafeConsole(file=io.StringIO())
+    return Output(quiet=True, as_json=False, out=nowhere, err=nowhere)
 
 
 def _fail(output: Output, text: str) -> NoReturn:

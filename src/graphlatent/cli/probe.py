@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from graphlatent.cli.output import Debug, Json, Overwrite, Quiet, command_output
+from graphlatent.cli.output import (
+    TIMEOUT,
+    Debug,
+    Json,
+    Overwrite,
+    Quiet,
+    Timeout,
+    command_output,
+)
 from graphlatent.cli.scores import print_scores
 from graphlatent.errors import ConfigError
 from graphlatent.io.atomic import refuse_unwritable, write_json
@@ -142,14 +150,17 @@ def probe(
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
     """Measure what embeddings know with a simple model on the frozen embeddings.
 
-    Its settings are chosen without the test labels.
+    Its settings are chosen without the test labels. The processes that torchrun starts share seeds
+    and baselines.
     """
-    with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
+    with command_output(quiet=quiet, as_json=as_json, debug=debug, timeout=timeout) as output:
         from graphlatent.data.readers.options import options_of_run
         from graphlatent.io.runfolder import RunFolder
+        from graphlatent.ops.collective import rank
         from graphlatent.probes.evaluation.baselines import GraphChoice
         from graphlatent.probes.evaluation.files import read_task
         from graphlatent.probes.evaluation.plan import evaluation_plan
@@ -159,7 +170,7 @@ def probe(
         plan = evaluation_plan(
             kind, splits=splits, train=train, val=val, folds=folds, seeds=seeds, metric=metric
         )
-        if out is not None:
+        if out is not None and rank() == 0:
             refuse_unwritable(out, overwrite=overwrite)
         columns = {"source": source_column, "target": target_column}
         choice = GraphChoice(
@@ -199,6 +210,6 @@ def probe(
         for sentence in report.sentences:
             output.say(sentence)
         output.result(result)
-        if out is not None:
+        if out is not None and rank() == 0:
             write_json(out, result)
             output.say(f"All scores and choices: {out}")

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,11 +25,13 @@ from graphlatent.cli.models import (
 from graphlatent.cli.options import GraphInput, InputOptions, SettingsOptions
 from graphlatent.cli.out_folder import to_be_written
 from graphlatent.cli.output import (
+    TIMEOUT,
     Debug,
     Json,
     Output,
     Overwrite,
     Quiet,
+    Timeout,
     Verbose,
     command_output,
 )
@@ -65,37 +67,51 @@ def train(
     quiet: Quiet = False,
     as_json: Json = False,
     debug: Debug = False,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
-    """Learn embeddings without labels and save model, history and embeddings in a run folder."""
-    with (
-        command_output(quiet=quiet, as_json=as_json, debug=debug, verbose=verbose) as output,
-        ExitStack() as stack,
-    ):
+    """Learn embeddings without labels and save model, history and embeddings in a run folder.
+
+    Several processes train one model, on one machine or several: torchrun --nproc-per-node 2 -m
+    graphlatent train ... Each takes its part of every step's graphs or pieces; the first writes.
+    """
+    common = {"quiet": quiet, "as_json": as_json, "debug": debug, "verbose": verbose}
+    with command_output(**common, timeout=timeout) as output, ExitStack() as stack:
         from graphlatent.data.describe import describe_graph
-        from graphlatent.data.readers.options import options_of_run
         from graphlatent.io.input_place import input_place
         from graphlatent.io.runfolder import RunFolder
+        from graphlatent.ops.collective import rank
         from graphlatent.report.maps import map_of_run, write_map
         from graphlatent.saved import input_paths
         from graphlatent.training.encoding import uses_coordinates
+        from graphlatent.training.several import check_shareable
 
         run = RunFolder(out, replace=overwrite)
-        stack.enter_context(to_be_written(run, resume=resume))
+        if rank() == 0:
+            stack.enter_context(to_be_written(run, resume=resume))
         before = options_in_file(settings)
         if resume and settings.config is None:
-            before = options_of_run(run)
+            before = _reading_of_first(run)
         options = reading.table_options(for_input(before, source, reading.nodes))
         run.reading = options.to_dict()
         level = "node" if options.smiles is None else "graph"
         estimator = _estimator(run, source, model, settings, resume=resume, default=level)
-        estimator.set_params(progress=not quiet and not as_json)
+        estimator.set_params(progress=not quiet and not as_json and rank() == 0)
         # Wrong settings fail here, before a large file is read.
         resolved = estimator._resolved()
+        check_shareable(estimator.method, resolved)
         with output.timed("input read"):
             graph = reading.read(source, options, symmetrize=estimator.symmetrize)
+        fitted = estimator._resolved(graph)
+        output.after_loss = (
+            "What was saved goes on with the same command and --resume, also with another number of"
+            " processes."
+        )
+        if rank() > 0:
+            _fit(estimator, graph, run, settings=fitted, save_every=save_every)
+            estimator.embed(graph)
+            return
         about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved, run=run))
         about |= input_paths(source, reading.nodes)
-        fitted = estimator._resolved(graph)
         output.note(_summary(about, fitted))
         _tell_conditions(output, resolved, fitted)
         if run.complete and resume:
@@ -118,6 +134,24 @@ def train(
         _report(output, result, probe=_probe_command(run, source, reading, options))
 
 
+def _config_of_first(run: RunFolder) -> RunConfig:
+    """The configuration of a run, which the first process reads: others may be elsewhere."""
+    from graphlatent.ops.collective import first_only
+
+    return RunConfig(**first_only(lambda: asdict(run.read_config())))
+
+
+def _reading_of_first(run: RunFolder) -> TableOptions:
+    """The options that the input of a run was read with, which the first process knows."""
+    from graphlatent.data.readers.options import TableOptions, options_of_run
+    from graphlatent.ops.collective import current, first_only
+
+    if current() is None:
+        return options_of_run(run)
+    stored = first_only(lambda: options_of_run(run).to_dict())
+    return TableOptions.from_dict(stored) if stored else TableOptions()
+
+
 def _estimator(
     run: RunFolder,
     source: str,
@@ -132,7 +166,7 @@ def _estimator(
     config = settings_in_file(settings)
     level, method, values = config.level, config.method, config.settings
     if resume:
-        before = run.read_config()
+        before = _config_of_first(run)
         level, method = _agreeing(run, before, model)
         if settings.config is not None:
             said = read_toml(settings.config)

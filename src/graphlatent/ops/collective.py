@@ -13,17 +13,19 @@ processes must call the same functions in the same order, also those that have n
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from graphlatent.errors import ConfigError
+
+T = TypeVar("T")
 
 
 class Watcher(Protocol):
@@ -39,6 +41,9 @@ class Watcher(Protocol):
 
     def done(self) -> None:
         """Let the others, which are in `wait_until_done`, go on."""
+
+    def meet(self) -> None:
+        """Wait until all processes have come here; raise where one is lost meanwhile."""
 
     def explain(self, error: Exception) -> Exception:
         """The error that says which process was lost, in place of one of the transport."""
@@ -249,9 +254,30 @@ def first_only(work: Callable[[], Any]) -> Any:
 
 
 def barrier() -> None:
-    """Wait until all processes have come here; the first is waited for as long as it is alive."""
-    first_only(lambda: None)
-    all_sum_detached(torch.zeros(1))
+    """Wait until all processes have come here, for as long as they are alive."""
+    processes = current()
+    if processes is None:
+        return
+    if processes.watcher is not None:
+        processes.watcher.meet()
+    else:
+        all_sum_detached(torch.zeros(1, device=processes.device))
+
+
+def shared_work(items: Sequence[T], work: Callable[[T], Any]) -> list[Any]:
+    """What `work` returns for each item, in the order of the items, of which processes share.
+
+    Args:
+        items: the same in all processes.
+        work: returns a value that JSON can hold.
+    """
+    number, size = rank(), world_size()
+    with alone():
+        own = [work(each) for each in items[number::size]]
+    # A message would be waited for no longer than the timeout.
+    barrier()
+    found = gathered_json(own)
+    return [found[i % size][i // size] for i in range(len(items))]
 
 
 def from_first(

@@ -12,10 +12,11 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from types import FrameType
 from typing import Any, TypeAlias
 
@@ -59,12 +60,20 @@ def joined(*, timeout: float = TIMEOUT) -> Iterator[None]:
         return
     if not timeout > 0:
         raise bad_argument("timeout", owner="joined", allowed="positive seconds", got=timeout)
-    stores, rank, size = _stores(timeout)
-    if torch.cuda.is_available():
-        torch.cuda.set_device(local_rank() % torch.cuda.device_count())
-    dist.init_process_group(
-        _backend(), store=stores[0], rank=rank, world_size=size, timeout=timedelta(seconds=timeout)
-    )
+    limit = timedelta(seconds=timeout)
+    try:
+        stores, rank, size = _stores(limit)
+        if torch.cuda.is_available():
+            torch.cuda.set_device(local_rank() % torch.cuda.device_count())
+        dist.init_process_group(
+            _backend(), store=stores[0], rank=rank, world_size=size, timeout=limit
+        )
+    except RuntimeError as error:
+        raise LostProcessError(
+            f"The processes did not find each other within {timeout:g} s"
+            f" ({' '.join(str(error).split()[:30])}). Start them all, with one address that every"
+            " machine can reach."
+        ) from error
     watch = Heartbeats(stores[0], stores[1], rank=rank, size=size, timeout=timeout)
     with watch.beating(), _terminated_by(watch):
         try:
@@ -79,12 +88,12 @@ def joined(*, timeout: float = TIMEOUT) -> Iterator[None]:
     dist.destroy_process_group()
 
 
-def _stores(timeout: float) -> tuple[list[Store], int, int]:
+def _stores(limit: timedelta) -> tuple[list[Store], int, int]:
     """Two connections to the store, for the process and for its thread, and rank and size."""
     found, rank, size = [], 0, 1
     for _ in range(2):
-        waited = timedelta(seconds=timeout)
-        store, rank, size = next(dist.rendezvous("env://", timeout=waited))  # type: ignore[attr-defined]
+        rendezvous: Any = dist.rendezvous  # type: ignore[attr-defined]
+        store, rank, size = next(rendezvous("env://", timeout=limit))
         found.append(store)
     return found, rank, size
 
@@ -169,17 +178,29 @@ class Heartbeats:
     def wait_until_done(self) -> None:
         """Wait until the first process calls `done`, as long as it is alive."""
         self._turn += 1
-        pause = 1e-3
-        while not self._asked(lambda: self.store.check([f"done/{self._turn}"])):
-            time.sleep(pause)
-            pause = min(pause * 1.5, self.interval / 4)
-            if self._silent([0], self.timeout) or self._left(0) is not None:
-                raise self.explain(RuntimeError("no answer"))
+        self._wait_for([0])
 
     def done(self) -> None:
         """Let the others, which are in `wait_until_done`, go on."""
         self._turn += 1
-        self._asked(lambda: self.store.set(f"done/{self._turn}", "1"))
+        self._asked(lambda: self.store.set(self._here(self.rank), "1"))
+
+    def meet(self) -> None:
+        """Wait until all processes have come here, as long as they are alive."""
+        self.done()
+        self._wait_for(r for r in range(self.size) if r != self.rank)
+
+    def _wait_for(self, ranks: Iterable[int]) -> None:
+        awaited, pause = list(ranks), 1e-3
+        while awaited:
+            awaited = [r for r in awaited if not self._asked(partial(self._has, self._here(r)))]
+            if self._silent(awaited, self.timeout) or any(self._left(r) for r in awaited):
+                raise self.explain(RuntimeError("no answer"))
+            time.sleep(pause if awaited else 0.0)
+            pause = min(pause * 1.5, self.interval / 4)
+
+    def _here(self, rank: int) -> str:
+        return f"here/{self._turn}/{rank}"
 
     def explain(self, error: Exception) -> LostProcessError:
         """The error that says which process was lost."""
@@ -249,7 +270,7 @@ class Heartbeats:
         """Those whose number has not changed for some seconds."""
         now, found = time.monotonic(), []
         for each in ranks:
-            text = self._asked(lambda each=each: self._read(_alive(each))) or b""
+            text = self._asked(partial(self._read, _alive(each))) or b""
             heard = self._heard.get(each)
             if heard is None or heard.text != text:
                 self._heard[each] = _Heard(text, now)
@@ -258,17 +279,23 @@ class Heartbeats:
         return found
 
     def _left(self, rank: int) -> str | None:
-        text = self._read(_left(rank))
+        text = self._asked(partial(self._read, _left(rank)))
         return None if text is None else text.decode()
 
     def _read(self, key: str) -> bytes | None:
         """A value of the store; None where there is none yet."""
-        return bytes(self.store.get(key)) if self.store.check([key]) else None
+        return bytes(self.store.get(key)) if self._has(key) else None
 
-    def _asked(self, question: Any) -> Any:
+    def _has(self, key: str) -> bool:
+        return bool(self.store.check([key]))
+
+    def _asked(self, question: Callable[[], Any]) -> Any:
+        """The answer of the store. Raises `LostProcessError` where that is gone."""
         try:
             return question()
         except RuntimeError as error:
+            if self.explaining:
+                raise
             raise self.explain(error) from error
 
 

@@ -51,8 +51,8 @@ def check_shareable(
     if isinstance(settings, NodeSettings) and settings.batching == "full":
         raise ConfigError(
             f"{world_size()} processes cannot share the steps of batching='full', each of which"
-            " sees the whole graph. Use another batching, such as batching='nodes'"
-            " (--set batching=nodes), or one process with several threads, without torchrun."
+            " sees the whole graph. Use another batching, such as batching='nodes', or one process"
+            " with several threads, without torchrun."
         )
     if graph is not None:
         _check_same_input(graph)

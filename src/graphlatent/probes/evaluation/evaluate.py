@@ -11,6 +11,7 @@ import numpy as np
 
 from graphlatent.data.splits import Split
 from graphlatent.display import counted
+from graphlatent.ops.collective import shared_work
 from graphlatent.probes.clustering import cluster_probe
 from graphlatent.probes.communities import community_probe
 from graphlatent.probes.evaluation.comparison import (
@@ -61,19 +62,35 @@ def evaluate(
     """
     splits = plan.splits(labels) if splits is None else splits
     told = progress or (lambda words: None)
-    results: dict[str, MetricResults] = {}
+    names = list(representations)
     if plan.is_search:
-        for number, (name, rows) in enumerate(representations.items(), 1):
-            told(f"{name} ({number} of {len(representations)})")
-            results[name] = _search(rows, labels.values, plan)
-        return ProbeComparison(results)
+
+        def searched(name: str) -> Any:
+            told(f"{name} ({names.index(name) + 1} of {len(names)})")
+            found = _search(representations[name], labels.values, plan)
+            return {metric: [r.to_dict() for r in each] for metric, each in found.items()}
+
+        return ProbeComparison(
+            {
+                name: {metric: [*map(ProbeResult.from_dict, each)] for metric, each in of.items()}
+                for name, of in zip(names, shared_work(names, searched), strict=True)
+            }
+        )
     metrics, _ = _defined_metrics(labels, plan, splits)
     values = labels.coded_values
-    for number, (name, rows) in enumerate(representations.items(), 1):
-        told(f"{name} ({number} of {len(representations)})")
-        results[name] = by_metric(
-            [_probe(rows, values, plan, each, seed, metrics) for seed, each in enumerate(splits)]
-        )
+
+    def probed(part: tuple[str, int]) -> Any:
+        name, seed = part
+        told(f"{name} ({names.index(name) + 1} of {len(names)})")
+        of_seed = _probe(representations[name], values, plan, splits[seed], seed, metrics)
+        return {metric: result.to_dict() for metric, result in of_seed.items()}
+
+    # Several processes share the representations and the seeds.
+    parts = [(name, seed) for name in names for seed in range(len(splits))]
+    every: dict[str, list[dict[str, ProbeResult]]] = {name: [] for name in names}
+    for (name, _), of_seed in zip(parts, shared_work(parts, probed), strict=True):
+        every[name].append({m: ProbeResult.from_dict(each) for m, each in of_seed.items()})
+    results: dict[str, MetricResults] = {name: by_metric(each) for name, each in every.items()}
     if constant:
         name = ALL_ZEROS if labels.multilabel else MAJORITY
         name = TRAINING_MEAN if labels.task == "regression" else name
