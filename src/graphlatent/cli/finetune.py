@@ -195,11 +195,11 @@ def _report(output: Output, result: dict[str, Any]) -> None:
         if result["epochs"] is not None
         else f"Fine-tuned on labels of {counted(result['labelled'], kind)}."
     )
-    for name in ("accuracy", "micro_f1"):
+    for name, title in (("accuracy", "Accuracy"), ("micro_f1", "Micro-F1")):
         score = result.get(f"held_out_{name}")
         if score is not None:
             output.say(
-                f"{name.replace('_', '-').capitalize()} on {counted(result['held_out'], kind)}"
+                f"{title} on {counted(result['held_out'], kind)}"
                 f" whose labels were held out: {100 * score:.1f} %"
             )
     output.say(f"Predictions: graphlatent predict {result['run']} INPUT --out FILE.csv")

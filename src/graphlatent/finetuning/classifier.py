@@ -70,8 +70,15 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
 
         Raises:
             RunFolderError: where the folder holds no finished run.
-            ConfigError: where it is of another level.
+            ConfigError: where it is of another level, or neither a folder nor an estimator.
         """
+        if not isinstance(run, str | Path | Estimator):
+            raise bad_argument(
+                "run",
+                owner=f"{cls.__name__}.from_pretrained",
+                allowed="a run folder or a fitted estimator, such as the estimator_ of a classifier",
+                got=run,
+            )
         made = cls(pretraining=run)
         if not isinstance(run, Estimator):
             made._load_pretrained()

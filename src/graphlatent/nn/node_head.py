@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from graphlatent.data.measurements import FEW, has_measurements
+from graphlatent.nn.graph_head import LARGEST_FACTOR
 from graphlatent.nn.latent_estimate import STEPS, averages, latent_estimate
 from graphlatent.ops.sparse import SparseMatrix, multiply, to_dense, unit_rows
 from graphlatent.ops.svd import right_singular_vectors
@@ -37,8 +38,6 @@ FORM_VERSION = 5
 
 Measured records keep it, so that those of an earlier form are measured again.
 """
-_LARGEST_FACTOR = 1e30
-"""Columns of smaller values than float32 resolves are not scaled up beyond this."""
 
 
 class NodeHead(nn.Module):
@@ -144,7 +143,7 @@ class NodeHead(nn.Module):
             squares = squares if few else squares.mean().expand_as(squares)
             used = torch.where(squares > 0, squares, 1.0)
             scale = (squares > 0) / (x.shape[1] * used).sqrt()
-            self.scale = scale.clamp(max=_LARGEST_FACTOR).to(x.dtype)
+            self.scale = scale.clamp(max=LARGEST_FACTOR).to(x.dtype)
         if self.basis is not None:
             k, rows = self.basis.shape[1], self._rows(x)
             self.basis = right_singular_vectors(rows, k, generator=generator)
@@ -212,4 +211,4 @@ def _deviation(rows: Tensor) -> float:
     centred = float((exact - exact.mean(0)).square().sum(1).mean())
     # The rounding errors of equal rows, such as the degrees of a regular graph, are no variance.
     square = centred if centred > 1e-12 * whole else whole
-    return max(square**0.5, 1 / _LARGEST_FACTOR) if square > 0 else float("inf")
+    return max(square**0.5, 1 / LARGEST_FACTOR) if square > 0 else float("inf")
