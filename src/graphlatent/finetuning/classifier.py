@@ -76,7 +76,9 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
             raise bad_argument(
                 "run",
                 owner=f"{cls.__name__}.from_pretrained",
-                allowed="a run folder or a fitted estimator, such as the estimator_ of a classifier",
+                allowed=(
+                    "a run folder or a fitted estimator, such as the estimator_ of a classifier"
+                ),
                 got=run,
             )
         made = cls(pretraining=run)

@@ -142,18 +142,18 @@ def _matrix(array: Array, *, owner: str) -> PartialLabels:
 
 
 def missing_labels(array: Array) -> Array:
-    """Where an array of labels has none: -1, and None, NaN and pandas.NA where its type has them."""
+    """Where an array of labels has none: -1; where its type has them also None, NaN, pandas.NA."""
     if array.dtype.kind == "f":
         missing: Array = np.isnan(array) | (array == UNLABELLED)
         return missing
     if array.dtype.kind == "O":
-        # None, NaN and pandas.NA; not 'NA' as a text.
-        absent = np.asarray(pd.isna(array))
+        # None, NaN and pandas.NA, which have no truth value when compared; not 'NA' as a text.
+        absent: Array = np.asarray(pd.isna(array))
         flat = [
-            not isinstance(value, str) and value == UNLABELLED
-            for value in np.where(absent, None, array).ravel().tolist()
+            gone or (not isinstance(value, str) and value == UNLABELLED)
+            for gone, value in zip(absent.ravel().tolist(), array.ravel().tolist(), strict=True)
         ]
-        return absent | np.array(flat, dtype=bool).reshape(array.shape)
+        return np.array(flat, dtype=bool).reshape(array.shape)
     if array.dtype.kind in "US":
         return np.zeros(array.shape, dtype=bool)
     equal: Array = array == UNLABELLED
@@ -200,7 +200,7 @@ def label_weights(
     return torch.from_numpy(len(codes) / (num * np.maximum(counts, 1)))
 
 
-def _given_weights(labels: PartialLabels, given: dict[Any, float], *, owner: str) -> Tensor:
+def _given_weights(labels: PartialLabels, given: dict[Any, Any], *, owner: str) -> Tensor:
     classes = labels.classes.tolist()
     for name, value in given.items():
         if name not in classes:
@@ -208,7 +208,8 @@ def _given_weights(labels: PartialLabels, given: dict[Any, float], *, owner: str
             raise bad_argument(
                 "class_weight", owner=owner, allowed=f"of classes in y ({listed})", got=name
             )
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not 0 < float(value) < math.inf:
             allowed = "of finite numbers above 0"
             raise bad_argument("class_weight", owner=owner, allowed=allowed, got=value)
     return torch.tensor([float(given.get(name, 1.0)) for name in classes], dtype=torch.float64)
