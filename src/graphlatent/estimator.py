@@ -192,10 +192,15 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         return run.path
 
     @contextmanager
-    def _saving(self, run: RunFolder) -> Iterator[None]:
-        """Write a complete run; what belongs to it besides the model is written within."""
+    def _saving(
+        self, run: RunFolder, *, fingerprints: Mapping[str, str] | None = None
+    ) -> Iterator[None]:
+        """Write a complete run; what belongs to it besides the model is written within.
+
+        `fingerprints` are those of the graph that the run names in results.json, if it does.
+        """
         device = next(self.model_.parameters()).device
-        about = versions(self.settings_, device=device, fingerprints={})
+        about = versions(self.settings_, device=device, fingerprints=fingerprints or {})
         # Those of the training; a loaded model does not know them.
         about["threads"] = getattr(self, "num_threads_", about["threads"])
         run.reading = self.reading_.to_dict()

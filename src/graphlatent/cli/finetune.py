@@ -98,7 +98,9 @@ def finetune(
 
             classifier.classes_ = np.array(reading.label)
         score = None if hidden is None else classifier.score(graph, hidden)
-        classifier._write(run)
+        # Other commands read the graph of this run again as it was read here.
+        classifier.estimator_.reading_ = graph.reading
+        classifier._write(run, graph=graph)
         classifier.estimator_.embed(graph).save(run.embeddings_path, overwrite=True)
         result = _result(classifier, shown, hidden, score, run.path)
         write_json(run.results_path, {**result, "input": input_paths(source, reading.nodes)})

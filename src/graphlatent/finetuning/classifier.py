@@ -197,7 +197,8 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         self._write(run)
         return run.path
 
-    def _write(self, run: RunFolder) -> None:
+    def _write(self, run: RunFolder, *, graph: GraphData | None = None) -> None:
+        """Write the folder; `graph` is the input, as it was read, of a run that names it."""
         about = FineTuned(
             classifier=type(self).__name__,
             classes=self.classes_,
@@ -205,7 +206,9 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
             settings=self._plain_settings(),
             history=tuple(self.history_),
         )
-        write_fine_tuned(run, self.estimator_, self.head_.state_dict(), about)
+        head = self.head_.state_dict()
+        fingerprints = None if graph is None else graph.fingerprints()
+        write_fine_tuned(run, self.estimator_, head, about, fingerprints=fingerprints)
 
     @classmethod
     def load(cls: type[Self], folder: str | Path, *, device: str | None = None) -> Self:
