@@ -55,7 +55,8 @@ def choose_run(runs: Mapping[str, Any], *, by: str = "effective_rank") -> str:
     """
     if by not in RUN_RULES:
         raise bad_argument("by", owner="choose_run", allowed=f"one of {RUN_RULES}", got=by)
-    if not isinstance(runs, Mapping):
+    given: object = runs
+    if not isinstance(given, Mapping):
         allowed = "a dict of fitted estimators by name"
         raise bad_argument("runs", owner="choose_run", allowed=allowed, got=runs)
     if not runs:

@@ -29,9 +29,9 @@ from graphlatent.probes.evaluation.baselines import (
     named_graph,
 )
 from graphlatent.probes.evaluation.files import (
+    check_labels_of_run,
     embedded_graph,
     read_embeddings,
-    check_labels_of_run,
 )
 from graphlatent.probes.evaluation.labels import probe_labels
 from graphlatent.probes.evaluation.plan import evaluation_plan
