@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -27,10 +27,15 @@ AnyEstimator = TypeVar("AnyEstimator", bound="Estimator")
 
 
 @contextmanager
-def saving(estimator: Estimator, run: RunFolder) -> Iterator[None]:
-    """Write a complete run; what belongs to it besides the model is written within."""
+def saving(
+    estimator: Estimator, run: RunFolder, *, fingerprints: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Write a complete run; what belongs to it besides the model is written within.
+
+    `fingerprints` are those of the graph that the run names in results.json, if it does.
+    """
     device = next(estimator.model_.parameters()).device
-    about = versions(estimator.settings_, device=device, fingerprints={})
+    about = versions(estimator.settings_, device=device, fingerprints=fingerprints or {})
     # Those of the training; a loaded model does not know them.
     about["threads"] = getattr(estimator, "num_threads_", about["threads"])
     run.reading = estimator.reading_.to_dict()

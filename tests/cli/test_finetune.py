@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from commands import fails, run, told
-from graphlatent import RunFolder, load_classifier
+from graphlatent import GraphLatentWarning, RunFolder, load_classifier, probe
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import OutputError
 from graphlatent.finetuning.classifier import FineTunedClassifier
@@ -59,6 +59,28 @@ def test_from_a_run_to_predictions(people):
     told("embed", new, *arguments(people), "--out", people / "e.csv")
     assert json.loads((new / "results.json").read_text())["labelled"] == 30
     assert (new / "embeddings.parquet").is_file()
+
+
+@pytest.mark.filterwarnings("ignore:Edges are read as undirected", "ignore:.*repeated edges")
+def test_other_commands_read_the_graph_of_the_new_run(people):
+    new, out = people / "tuned", people / "latent.csv"
+    told("finetune", people / "run", *arguments(people), "--label", "kind", "--out", new)
+    assert told("denoise", new, "--sigma", 0.5, "--out", out)["rows"] == 40
+    nodes = pd.read_csv(people / "nodes.csv")
+    nodes.assign(age=1.0).to_csv(people / "nodes.csv", index=False)
+    assert "(column 'age': other values)" in fails("denoise", new, "--out", people / "b.csv")
+
+
+@pytest.mark.filterwarnings("ignore:Edges are read as undirected", "ignore:.*repeated edges")
+def test_a_probe_of_the_new_run_warns_that_it_has_seen_labels(people):
+    new = people / "tuned"
+    told("finetune", people / "run", *arguments(people), "--label", "kind", "--out", new)
+    shares = ["--train", 0.5, "--val", 0.25, "--no-baselines"]
+    with pytest.warns(GraphLatentWarning, match=r"tuned was fine-tuned on labels. If they are"):
+        probe(new, people / "nodes.csv", label="kind", train=0.5, val=0.25, baselines=False)
+    command = ["--labels", people / "nodes.csv", "--label", "kind", *shares]
+    assert "was fine-tuned on labels" in run("probe", new, *command)[2]
+    assert "was fine-tuned on labels" not in run("probe", people / "run", *command)[2]
 
 
 def test_a_share_of_the_labels_measures_on_the_others(people):

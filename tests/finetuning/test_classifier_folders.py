@@ -70,6 +70,12 @@ class TestFolders:
             NodeLaGraphClassifier.from_pretrained(folder)
         with pytest.raises(RunFolderError, match="is not a run folder"):
             NodeLaGraphClassifier.from_pretrained(tmp_path / "none")
+        with pytest.raises(
+            ConfigError,
+            match=r"'run' .*from_pretrained must be a run folder or a fitted estimator, such as the"
+            " estimator_ of a classifier. Got NodeLaGraphClassifier",
+        ):
+            NodeLaGraphClassifier.from_pretrained(NodeLaGraphClassifier())
         with pytest.raises(NotFittedError, match="This NodeLaGraph is not fitted yet"):
             NodeLaGraphClassifier.from_pretrained(NodeLaGraph())
 

@@ -26,7 +26,7 @@ def case(num_classes=3, num_rows=60, width=5, seed=0):
 
 def fitted_head(rows, num_classes):
     head = ClassifierHead(rows.shape[1], num_classes)
-    head.standard.fit(rows, generator=generator(0))
+    head.fit_scale(rows, same=False, generator=generator(0))
     return head
 
 
@@ -54,6 +54,26 @@ class TestLoss:
         logits = torch.tensor([[0.0, math.log(3.0)]])
         np.testing.assert_allclose(probabilities(logits, multilabel=False), [[0.25, 0.75]])
         np.testing.assert_allclose(probabilities(logits, multilabel=True), [[0.5, 0.75]])
+
+
+class TestScale:
+    def test_each_column_by_its_own_deviation_or_all_by_one_number(self):
+        rows = torch.tensor([[1.0, 5.0], [3.0, 5.0], [1.0, -9.0], [3.0, -9.0]])
+        head = ClassifierHead(2, 2)
+        head.fit_scale(rows, same=False, generator=generator(0))
+        assert head.standard(rows).tolist() == [[-1, 1], [1, 1], [-1, -1], [1, -1]]
+        # Deviations 1 and 7, of which the mean square is 25.
+        head.fit_scale(rows, same=True, generator=generator(0))
+        expected = torch.tensor([[-1.0, 7], [1, 7], [-1, -7], [1, -7]]) / 5
+        torch.testing.assert_close(head.standard(rows), expected)
+
+    @pytest.mark.parametrize("same", [True, False])
+    def test_constant_columns(self, same):
+        head = ClassifierHead(2, 2)
+        head.fit_scale(torch.tensor([[1.0, 5.0], [3.0, 5.0]]), same=same, generator=generator(0))
+        assert head.standard(torch.tensor([[3.0, 5.0]]))[0, 1] == 0
+        head.fit_scale(torch.full((3, 2), 4.0), same=same, generator=generator(0))
+        assert head.standard(torch.tensor([[4.0, 5.0]])).tolist() == [[4.0, 5.0]]
 
 
 class TestProbe:

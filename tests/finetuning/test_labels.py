@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -31,8 +34,14 @@ class TestReading:
             (np.array(["a", None, "b", "a"], dtype=object), ["a", "b"]),
             (np.array(["a", -1, "b", "a"], dtype=object), ["a", "b"]),
             (np.array(["a", float("nan"), "b", "a"], dtype=object), ["a", "b"]),
+            (pd.Series(["a", None, "b", "a"], dtype="string"), ["a", "b"]),
+            (pd.Series(["a", None, "b", "a"], dtype="category"), ["a", "b"]),
+            (pd.Series([3, None, 5, 3], dtype="Int64"), [3, 5]),
         ],
-        ids=["ints", "floats", "list", "tensor", "None", "objects", "nan"],
+        ids=[
+            *("ints", "floats", "list", "tensor", "None", "objects", "nan"),
+            *("pandas-texts", "pandas-categories", "pandas-ints"),
+        ],
     )
     def test_what_marks_a_missing_label(self, y, classes):
         labels = read(y)
@@ -40,6 +49,14 @@ class TestReading:
         assert labels.codes.tolist() == [0, -1, 1, 0]
         assert labels.labelled.tolist() == [0, 2, 3]
         assert labels.values(np.array([2, 0])).tolist() == [classes[1], classes[0]]
+
+    def test_a_text_is_never_missing(self):
+        labels = read(np.array(["NA", None, "nan", "NA"], dtype=object))
+        assert labels.classes.tolist() == ["NA", "nan"] and labels.codes.tolist() == [0, -1, 1, 0]
+
+    def test_a_matrix_of_pandas_may_lack_single_entries(self):
+        frame = pd.DataFrame({"a": [1, None, 0], "b": [0, 1, 1]}, dtype="Int64")
+        assert read(frame).codes.tolist() == [[1, 0], [-1, 1], [0, 1]]
 
     def test_a_matrix_may_lack_single_entries(self):
         labels = read(np.array([[1, 0], [-1, -1], [-1, 1]]))
@@ -88,13 +105,16 @@ class TestWeights:
 
     def test_given_weights(self):
         labels = read(np.array(["a", "b", None], dtype=object))
-        assert label_weights(labels, np.arange(2), {"b": 5}, owner="C").tolist() == [1.0, 5.0]
+        for five in (5, np.float32(5), np.int8(5)):
+            assert label_weights(labels, np.arange(2), {"b": five}, owner="C").tolist() == [1, 5]
 
     @pytest.mark.parametrize(
         ("y", "weight", "message"),
         [
             ([0, 1], {2: 1.0}, r"'class_weight' .* must be of classes in y \(0, 1\). Got 2"),
-            ([0, 1], {1: 0.0}, "'class_weight' .* must be of numbers above 0. Got 0.0"),
+            ([0, 1], {1: 0.0}, "'class_weight' .* must be of finite numbers above 0. Got 0.0"),
+            ([0, 1], {1: math.inf}, "must be of finite numbers above 0. Got inf"),
+            ([0, 1], {1: True}, "must be of finite numbers above 0. Got True"),
             ([[0, 1], [1, 0]], {1: 2.0}, "None or 'balanced' for several labels per row"),
         ],
     )

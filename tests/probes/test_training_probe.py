@@ -87,6 +87,16 @@ def test_graphs_and_parts_of_a_graph():
             InputError,
             "The labels of TrainingProbe are missing (NaN) for rows of 'train' or 'val'.",
         ),
+        (
+            {"labels": np.array([None, "a"] * 100, dtype=object)},
+            InputError,
+            "The labels of TrainingProbe are missing (NaN) for rows of 'train' or 'val'.",
+        ),
+        (
+            {"labels": np.where(np.isin(np.arange(200), VAL[:2]), -1, SET.labels)},
+            InputError,
+            "are -1, which marks rows without a label, for 2 rows of 'train' or 'val'. Leave",
+        ),
         ({"l2": []}, ConfigError, "l2"),
     ],
     ids=str,
@@ -95,6 +105,20 @@ def test_wrong_arguments(values, error, message):
     given = {"labels": SET.labels, "train": TRAIN, "val": VAL, **values}
     with pytest.raises(error, match=re.escape(message)):
         TrainingProbe(given.pop("labels"), **given)
+
+
+def test_a_class_of_two_may_be_minus_1_and_other_rows_may_have_no_label():
+    labels = np.where(SET.labels == 0, -1, 1)
+    TrainingProbe(labels, train=TRAIN, val=VAL)
+    seen = np.isin(np.arange(200), np.concatenate([TRAIN, VAL]))
+    TrainingProbe(np.where(seen, SET.labels, -1), train=TRAIN, val=VAL)
+
+
+def test_a_second_training_has_scores_of_its_own():
+    probe = TrainingProbe(SET.labels, train=TRAIN, val=VAL)
+    for epochs in (3, 2):
+        NodeLaGraph(**{**SMALL, "epochs": epochs}).fit(SET.graph, hooks=probe.hooks())
+        assert [score.epoch for score in probe.scores] == list(range(epochs + 1))
 
 
 def test_labels_of_another_set_and_no_scores():

@@ -142,6 +142,13 @@ class TestChooseRun:
                 "choose_run needs at least one fitted estimator. Got none.",
             ),
             (
+                [MEASURED],
+                "recovery",
+                ConfigError,
+                "The 'runs' parameter of choose_run must be a dict of fitted estimators by name."
+                f" Got {[MEASURED]!r} instead.",
+            ),
+            (
                 {"a": 3},
                 "recovery",
                 InputError,

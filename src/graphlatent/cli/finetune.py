@@ -98,7 +98,9 @@ def finetune(
 
             classifier.classes_ = np.array(reading.label)
         score = None if hidden is None else classifier.score(graph, hidden)
-        classifier._write(run)
+        # Other commands read the graph of this run again as it was read here.
+        classifier.estimator_.reading_ = graph.reading
+        classifier._write(run, graph=graph)
         classifier.estimator_.embed(graph).save(run.embeddings_path, overwrite=True)
         result = _result(classifier, shown, hidden, score, run.path)
         write_json(run.results_path, {**result, "input": input_paths(source, reading.nodes)})
@@ -195,11 +197,11 @@ def _report(output: Output, result: dict[str, Any]) -> None:
         if result["epochs"] is not None
         else f"Fine-tuned on labels of {counted(result['labelled'], kind)}."
     )
-    for name in ("accuracy", "micro_f1"):
+    for name, title in (("accuracy", "Accuracy"), ("micro_f1", "Micro-F1")):
         score = result.get(f"held_out_{name}")
         if score is not None:
             output.say(
-                f"{name.replace('_', '-').capitalize()} on {counted(result['held_out'], kind)}"
+                f"{title} on {counted(result['held_out'], kind)}"
                 f" whose labels were held out: {100 * score:.1f} %"
             )
     output.say(f"Predictions: graphlatent predict {result['run']} INPUT --out FILE.csv")

@@ -70,8 +70,17 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
 
         Raises:
             RunFolderError: where the folder holds no finished run.
-            ConfigError: where it is of another level.
+            ConfigError: where it is of another level, or neither a folder nor an estimator.
         """
+        if not isinstance(run, str | Path | Estimator):
+            raise bad_argument(
+                "run",
+                owner=f"{cls.__name__}.from_pretrained",
+                allowed=(
+                    "a run folder or a fitted estimator, such as the estimator_ of a classifier"
+                ),
+                got=run,
+            )
         made = cls(pretraining=run)
         if not isinstance(run, Estimator):
             made._load_pretrained()
@@ -188,7 +197,8 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         self._write(run)
         return run.path
 
-    def _write(self, run: RunFolder) -> None:
+    def _write(self, run: RunFolder, *, graph: GraphData | None = None) -> None:
+        """Write the folder; `graph` is the input, as it was read, of a run that names it."""
         about = FineTuned(
             classifier=type(self).__name__,
             classes=self.classes_,
@@ -196,7 +206,9 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
             settings=self._plain_settings(),
             history=tuple(self.history_),
         )
-        write_fine_tuned(run, self.estimator_, self.head_.state_dict(), about)
+        head = self.head_.state_dict()
+        fingerprints = None if graph is None else graph.fingerprints()
+        write_fine_tuned(run, self.estimator_, head, about, fingerprints=fingerprints)
 
     @classmethod
     def load(cls: type[Self], folder: str | Path, *, device: str | None = None) -> Self:

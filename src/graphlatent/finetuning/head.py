@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from graphlatent.finetuning.labels import UNLABELLED
 from graphlatent.nn.decoders import linear
-from graphlatent.nn.graph_head import GraphHead
+from graphlatent.nn.graph_head import LARGEST_FACTOR, GraphHead
 from graphlatent.probes.solver.losses import Sigmoid, Softmax
 from graphlatent.probes.solver.newton import minimize_path
 from graphlatent.probes.solver.rows import WeightedRows
@@ -28,10 +28,11 @@ _WIDEST = 5.0
 
 
 class ClassifierHead(nn.Module):
-    """Logits from embeddings: (x - mean) / deviation, then a linear layer that starts at 0.
+    """Logits from embeddings: (x - mean) * scale, then a linear layer that starts at 0.
 
-    Means and deviations are those of the pre-trained embedding over all rows, labelled or not, and
-    stay fixed. A head of zeros draws nothing at random: its first steps follow the class means.
+    Means and scales are those of the pre-trained embedding over all rows, labelled or not, and stay
+    fixed (`fit_scale`). A head of zeros draws nothing at random: its first steps follow the class
+    means.
 
     Args:
         width: D.
@@ -47,6 +48,25 @@ class ClassifierHead(nn.Module):
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
         self.register_buffer("temperature", torch.ones(()))
+
+    @torch.no_grad()
+    def fit_scale(self, rows: Tensor, *, same: bool, generator: torch.Generator) -> None:
+        """Measure the means and scales of embeddings [M, D].
+
+        Principal components need the same scale. Each divided by its own deviation, the last ones,
+        which are noise, would count as much as the first, and as many components as rows would
+        make all pairs of rows equally far from each other.
+
+        Args:
+            rows: the embeddings of all rows.
+            same: divide all columns by the root mean square of their standard deviations; otherwise
+                each by its own.
+            generator: as of `GraphHead.fit`.
+        """
+        self.standard.fit(rows, generator=generator)
+        deviation = float(rows.double().var(0, unbiased=False).mean().sqrt())
+        if same and deviation > 0:
+            self.standard.scale.fill_(min(1 / deviation, LARGEST_FACTOR))
 
     def forward(self, rows: Tensor) -> Tensor:
         """Logits [M, K] of embeddings [M, D], before they are divided by the temperature."""

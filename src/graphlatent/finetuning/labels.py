@@ -5,11 +5,13 @@ Legend: M rows, K classes or labels.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -61,7 +63,7 @@ def read_labels(y: Any, *, num_rows: int, of: str, owner: str) -> PartialLabels:
 
     Args:
         y: one class per row [M], or a 0/1 matrix [M, K]. -1, and in arrays of objects or floats
-            also None and NaN, mark what is missing.
+            also None, NaN and pandas.NA, mark what is missing.
         num_rows: M.
         of: what a row is, "node" or "graph", for messages.
         owner: of the argument, for messages.
@@ -140,14 +142,16 @@ def _matrix(array: Array, *, owner: str) -> PartialLabels:
 
 
 def missing_labels(array: Array) -> Array:
-    """Where an array of labels has none: -1, and None and NaN where its type has them."""
+    """Where an array of labels has none: -1; where its type has them also None, NaN, pandas.NA."""
     if array.dtype.kind == "f":
         missing: Array = np.isnan(array) | (array == UNLABELLED)
         return missing
     if array.dtype.kind == "O":
+        # None, NaN and pandas.NA, which have no truth value when compared; not 'NA' as a text.
+        absent: Array = np.asarray(pd.isna(array))
         flat = [
-            value is None or value != value or (not isinstance(value, str) and value == UNLABELLED)
-            for value in array.ravel().tolist()
+            gone or (not isinstance(value, str) and value == UNLABELLED)
+            for gone, value in zip(absent.ravel().tolist(), array.ravel().tolist(), strict=True)
         ]
         return np.array(flat, dtype=bool).reshape(array.shape)
     if array.dtype.kind in "US":
@@ -196,7 +200,7 @@ def label_weights(
     return torch.from_numpy(len(codes) / (num * np.maximum(counts, 1)))
 
 
-def _given_weights(labels: PartialLabels, given: dict[Any, float], *, owner: str) -> Tensor:
+def _given_weights(labels: PartialLabels, given: dict[Any, Any], *, owner: str) -> Tensor:
     classes = labels.classes.tolist()
     for name, value in given.items():
         if name not in classes:
@@ -204,8 +208,10 @@ def _given_weights(labels: PartialLabels, given: dict[Any, float], *, owner: str
             raise bad_argument(
                 "class_weight", owner=owner, allowed=f"of classes in y ({listed})", got=name
             )
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise bad_argument("class_weight", owner=owner, allowed="of numbers above 0", got=value)
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not 0 < float(value) < math.inf:
+            allowed = "of finite numbers above 0"
+            raise bad_argument("class_weight", owner=owner, allowed=allowed, got=value)
     return torch.tensor([float(given.get(name, 1.0)) for name in classes], dtype=torch.float64)
 
 

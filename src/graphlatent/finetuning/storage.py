@@ -104,10 +104,18 @@ class FineTuned:
 
 
 def write_fine_tuned(
-    run: RunFolder, estimator: Estimator, head: Mapping[str, Tensor], about: FineTuned
+    run: RunFolder,
+    estimator: Estimator,
+    head: Mapping[str, Tensor],
+    about: FineTuned,
+    *,
+    fingerprints: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a run of the fine-tuned encoder, complete only with the classifier in it."""
-    with saving(estimator, run):
+    """Write a run of the fine-tuned encoder, complete only with the classifier in it.
+
+    `fingerprints` are those of the graph that the run names in results.json, if it does.
+    """
+    with saving(estimator, run, fingerprints=fingerprints):
         save_tensors(run.path / CLASSIFIER, head, about.to_text())
 
 

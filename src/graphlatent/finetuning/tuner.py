@@ -86,7 +86,8 @@ class FineTuner:
         head = ClassifierHead(self.estimator.embedding_dim_, len(self.labels.classes))
         self.head = head.to(device)
         rows = self.embed(np.arange(len(self.labels.codes))) if rows is None else rows
-        self.head.standard.fit(rows, generator=self.generator)
+        components = has_principal_components(self.estimator)
+        self.head.fit_scale(rows, same=components, generator=self.generator)
         self.optimizer = torch.optim.Adam(
             [*self.encoder.parameters(), *self.head.linear.parameters()],
             lr=self.settings.lr,
@@ -197,6 +198,12 @@ def tunable_copy(estimator: Estimator) -> Estimator:
     tuned = copy.copy(estimator)
     tuned.model_ = copy.deepcopy(estimator.model_)
     return tuned
+
+
+def has_principal_components(estimator: Estimator) -> bool:
+    """Whether the columns of a fitted estimator's embedding are principal components."""
+    head = getattr(estimator.model_, "head", None)
+    return getattr(head, "components", None) is not None
 
 
 def training_mode(model: nn.Module) -> None:

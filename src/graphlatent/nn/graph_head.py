@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from graphlatent.ops.svd import right_singular_vectors
 
-_LARGEST_FACTOR = 1e30
+LARGEST_FACTOR = 1e30
 """Columns of smaller values than float32 resolves are not scaled up beyond this."""
 
 
@@ -55,7 +55,7 @@ class GraphHead(nn.Module):
         mean, std = exact.mean(0), exact.std(0, unbiased=False)
         # The rounding errors of a constant column are no signal.
         varies = std > 1e-6 * exact.abs().amax(0)
-        scale = torch.where(varies, 1 / std, 0.0).clamp(max=_LARGEST_FACTOR)
+        scale = torch.where(varies, 1 / std, 0.0).clamp(max=LARGEST_FACTOR)
         if not bool(varies.any()):
             mean, scale = torch.zeros_like(mean), torch.ones_like(scale)
         self.mean, self.scale = mean.to(rows.dtype), scale.to(rows.dtype)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from graphlatent.data.measurements import FEW, has_measurements
+from graphlatent.nn.graph_head import LARGEST_FACTOR
 from graphlatent.nn.latent_estimate import STEPS, LatentEstimate, averages, latent_estimate
 from graphlatent.ops.sparse import SparseMatrix, multiply, to_dense, unit_rows
 from graphlatent.ops.svd import right_singular_vectors
@@ -39,8 +40,6 @@ FORM_VERSION = 5
 
 Measured records keep it, so that those of an earlier form are measured again.
 """
-_LARGEST_FACTOR = 1e30
-"""Columns of smaller values than float32 resolves are not scaled up beyond this."""
 
 
 class NodeHead(nn.Module):
@@ -174,7 +173,7 @@ class NodeHead(nn.Module):
         squares = squares if self.few_features else squares.mean().expand_as(squares)
         used = torch.where(squares > 0, squares, 1.0)
         scale = (squares > 0) / (len(squares) * used).sqrt()
-        self.scale = scale.clamp(max=_LARGEST_FACTOR).to(self.scale.dtype)
+        self.scale = scale.clamp(max=LARGEST_FACTOR).to(self.scale.dtype)
 
     def maps(self, estimate: LatentEstimate, widths: Sequence[int]) -> list[Tensor]:
         """What each block of some widths is multiplied by, before it has its variance."""
@@ -275,4 +274,4 @@ def deviation(whole: float, centred: float) -> float:
     """`_deviation` of rows with the mean square norm `whole`, and `centred` minus their mean."""
     # The rounding errors of equal rows, such as the degrees of a regular graph, are no variance.
     square = centred if centred > 1e-12 * whole else whole
-    return max(square**0.5, 1 / _LARGEST_FACTOR) if square > 0 else float("inf")
+    return max(square**0.5, 1 / LARGEST_FACTOR) if square > 0 else float("inf")

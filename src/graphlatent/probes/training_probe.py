@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from torch import Tensor
 
 from graphlatent.display import counted
@@ -41,11 +42,12 @@ class TrainingProbe:
     >>> probe.best.epoch                                                       # doctest: +SKIP
 
     The embedding is that of `transform`, head included. Training is the same with and without it.
-    Of a run that was interrupted it has the epochs since it was resumed.
+    Of a run that was interrupted it has the epochs since it was resumed, of several trainings those
+    of the last one.
 
     Args:
         labels: one class per row of the training set [M]; those of other rows than `train` and
-            `val` are not kept, and may be anything.
+            `val` are not kept, and may be anything, such as -1.
         train: row numbers to fit on.
         val: row numbers to score, and to choose the probe's own settings on.
         metric: one of `METRICS` of classes.
@@ -86,11 +88,7 @@ class TrainingProbe:
                 f" {counted(len(shared), 'row')}, such as {shared[0]}. A row may be in one of them."
             )
         seen = np.concatenate([every[self._train], every[self._val]])
-        if seen.dtype.kind == "f" and bool(np.isnan(seen).any()):
-            raise InputError(
-                f"The labels of {_OWNER} are missing (NaN) for rows of 'train' or 'val'. Leave"
-                " those rows out of them."
-            )
+        _check_labelled(seen)
         # Copies: nothing here refers to the other labels.
         self._train_labels, self._val_labels = every[self._train], every[self._val]
         self._settings = checked_settings(l2, preprocessing, owner=_OWNER)
@@ -128,6 +126,9 @@ class TrainingProbe:
                 f"{_OWNER} has {self.num_rows} labels, and the training set has {rows.shape[0]}"
                 " rows. Give one label per node (or per graph), also where it is unknown."
             )
+        if self.scores and measured.epoch <= self.scores[-1].epoch:
+            # Another training has begun.
+            self.scores = []
         best = best_fits(
             PreprocessedMatrix(rows, "cpu"),
             [Fit(self._train, self._train_labels, self._val)],
@@ -139,6 +140,23 @@ class TrainingProbe:
         )[self.metric][0]
         fitted = best.predicted.score(METRICS[self.metric], self._train_labels)
         self.scores.append(EpochScore(measured.epoch, float(fitted), float(best.score)))
+
+
+def _check_labelled(seen: Array) -> None:
+    """Raise an `InputError` where labels of training or validation rows are missing."""
+    if bool(pd.isna(seen).any()):
+        raise InputError(
+            f"The labels of {_OWNER} are missing (NaN) for rows of 'train' or 'val'. Leave"
+            " those rows out of them."
+        )
+    marked = np.array([not isinstance(each, str) and each == -1 for each in seen.tolist()])
+    # Of two values, such as -1 and 1, both may be classes.
+    if bool(marked.any()) and len(set(seen.tolist())) > 2:
+        raise InputError(
+            f"The labels of {_OWNER} are -1, which marks rows without a label, for"
+            f" {counted(int(marked.sum()), 'row')} of 'train' or 'val'. Leave those rows out of"
+            " them, or give a class -1 another name."
+        )
 
 
 def _checked_rows(rows: Array | Sequence[int], *, name: str, num_rows: int) -> Array:

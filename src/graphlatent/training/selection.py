@@ -50,11 +50,15 @@ def choose_run(runs: Mapping[str, Any], *, by: str = "effective_rank") -> str:
             weights only. Each at the epoch whose weights the estimator has; first of equals.
 
     Raises:
-        ConfigError: where `by` is unknown.
+        ConfigError: where `by` is unknown, or `runs` are not by name.
         InputError: where a training has no diagnostics, or losses cannot be compared.
     """
     if by not in RUN_RULES:
         raise bad_argument("by", owner="choose_run", allowed=f"one of {RUN_RULES}", got=by)
+    given: object = runs
+    if not isinstance(given, Mapping):
+        allowed = "a dict of fitted estimators by name"
+        raise bad_argument("runs", owner="choose_run", allowed=allowed, got=runs)
     if not runs:
         raise InputError("choose_run needs at least one fitted estimator. Got none.")
     if by == "objective":

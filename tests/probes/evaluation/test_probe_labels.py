@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ def message_of(call):
     ("values", "classes", "kept"),
     [
         (np.array(["b", None, "a", "b"], dtype=object), ["b", "a", "b"], [0, 2, 3]),
+        (np.array(["b", pd.NA, "a", "b"], dtype=object), ["b", "a", "b"], [0, 2, 3]),
         (np.array([2.0, np.nan, 1.0, 2.0]), [2, 1, 2], [0, 2, 3]),
         (np.array([0.5, 1.0, 0.5, 1.5] * 5), [0.5, 1.0, 0.5, 1.5] * 5, list(range(20))),
         (np.array([True, False]), [True, False], [0, 1]),

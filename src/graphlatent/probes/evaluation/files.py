@@ -34,7 +34,8 @@ from graphlatent.data.readers.labels import (
 from graphlatent.data.readers.later import with_codes
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.embedding import SUFFIXES
-from graphlatent.errors import InputError
+from graphlatent.errors import InputError, warn
+from graphlatent.io.layout import CLASSIFIER
 from graphlatent.io.parquet import check_parquet
 from graphlatent.io.regular_files import exists, is_folder, near_name
 from graphlatent.io.runfolder import RunFolder
@@ -110,7 +111,7 @@ def read_task(
         table = labels.named(label)
     columns = table.joined_to(stored.keys, partial=True)
     found = probe_labels(columns, where=table.where, task=task, positive=positive)
-    refuse_features_of_run(run, found.names)
+    check_labels_of_run(run, found.names)
     features = None
     if raw is not None:
         features = raw_features_of_table(raw, stored.keys, found, run=run, id_column=id_column)
@@ -250,8 +251,18 @@ def _encoding_of_run(run: RunFolder) -> _Encoding:
     )
 
 
-def refuse_features_of_run(run: RunFolder, names: Sequence[str]) -> None:
-    """Raise an `InputError` where a label to be probed was a feature of the run."""
+def check_labels_of_run(run: RunFolder, names: Sequence[str]) -> None:
+    """Refuse labels to be probed that were features of the run; warn where it was fine-tuned.
+
+    Raises:
+        InputError: where a label was a feature.
+    """
+    if (run.path / CLASSIFIER).is_file():
+        warn(
+            f"The encoder of {run.path} was fine-tuned on labels. If they are those to be probed,"
+            " the scores of its embeddings are too high, since test rows were trained on. Hold"
+            " labels out with 'graphlatent finetune --ratio', or probe the run before fine-tuning."
+        )
     features = [spec.name for spec in _encoding_of_run(run).columns]
     for name in names:
         if name in features:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+import pandas as pd
 
 from graphlatent.errors import InputError, bad_argument
 
@@ -216,7 +217,8 @@ def _missing(values: Array) -> Array:
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind == "O":
-        return np.array([value is None or value != value for value in values.tolist()], dtype=bool)
+        # None, NaN and pandas.NA, which has no truth value when it is compared.
+        return np.asarray(pd.isna(values))
     return np.zeros(len(values), dtype=bool)
 
 

@@ -29,9 +29,9 @@ from graphlatent.probes.evaluation.baselines import (
     named_graph,
 )
 from graphlatent.probes.evaluation.files import (
+    check_labels_of_run,
     embedded_graph,
     read_embeddings,
-    refuse_features_of_run,
 )
 from graphlatent.probes.evaluation.labels import probe_labels
 from graphlatent.probes.evaluation.plan import evaluation_plan
@@ -105,7 +105,7 @@ def probe(
     found = probe_labels(columns, where=table.where, task=task, positive=positive)
     if isinstance(embeddings, str | Path):
         run = RunFolder(embeddings)
-        refuse_features_of_run(run, found.names)
+        check_labels_of_run(run, found.names)
         if baselines:
             choice = GraphChoice(graph)
             embedded = embedded_graph(run, stored.keys, found, choice)
