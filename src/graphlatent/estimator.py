@@ -48,7 +48,7 @@ from graphlatent.training.encoding import fit_encoding, stored_encoding
 from graphlatent.training.fitted import finish_model
 from graphlatent.training.loop import Hooks, Training, check_hooks, checked_epochs, seeded
 from graphlatent.training.progress import training_bar
-from graphlatent.training.resume import begin, begin_or_resume
+from graphlatent.training.resume import begin, begin_or_resume, load_weights
 from graphlatent.training.setup import set_up, suited_threads
 
 Self = TypeVar("Self", bound="Estimator")
@@ -239,12 +239,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
             coordinate_dim=spec.embedding_coordinates,
             edge_dim=spec.edge_dim,
         )
-        try:
-            model.load_state_dict(weights)
-        except RuntimeError as error:
-            detail = " ".join(str(error).split()[:40])
-            message = f"The weights in {run.path} do not fit its config.toml: {detail}"
-            raise RunFolderError(message) from error
+        load_weights(model, weights, run=run)
         target = pick_device(device or settings.device)
         estimator.model_ = model.to(device=target, dtype=torch.float32).eval()
         estimator.method_, estimator.settings_ = method, settings

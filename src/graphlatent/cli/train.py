@@ -76,7 +76,7 @@ def train(
         from graphlatent.io.input_place import input_place
         from graphlatent.io.runfolder import RunFolder
         from graphlatent.report.maps import map_of_run, write_map
-        from graphlatent.saved import input_paths
+        from graphlatent.saved import input_paths, write_embeddings
         from graphlatent.training.encoding import uses_coordinates
 
         run = RunFolder(out, replace=overwrite)
@@ -105,7 +105,7 @@ def train(
         seconds = time.monotonic() - began
         with output.timed("embeddings computed and written"):
             embeddings = estimator.embed(graph)
-            embeddings.save(run.embeddings_path, overwrite=True)
+            write_embeddings(run, embeddings)
         output.detail(f"CPU threads in training: {estimator.num_threads_}")
         about |= input_place(source, reading.nodes)
         result = _result(estimator, about=about, seconds=seconds, run=run)

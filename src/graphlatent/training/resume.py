@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from graphlatent.data.features import FeatureSpec
 from graphlatent.data.graph import GraphData
@@ -13,6 +14,7 @@ from graphlatent.errors import RunFolderError, warn
 from graphlatent.io.config_file import RunConfig
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.io.versions import versions
+from graphlatent.training.finite import first_not_finite
 from graphlatent.training.loop import Training
 
 
@@ -86,15 +88,36 @@ def begin_or_resume(
     return False
 
 
-def _restore_trained(run: RunFolder, training: Training) -> None:
-    """The weights and the history of a complete run; no epoch remains."""
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], *, run: RunFolder) -> None:
+    """Give a model the trained weights of a run.
+
+    Args:
+        model: as the settings of the run make it; changed in place.
+        weights: as `run.read_model` returns them.
+        run: where they are from, for messages.
+
+    Raises:
+        RunFolderError: where they do not fit the model, or are not finite.
+    """
     try:
-        training.model.load_state_dict(run.read_model())
+        model.load_state_dict(weights)
     except RuntimeError as error:
         detail = " ".join(str(error).split()[:40])
         raise RunFolderError(
             f"The weights in {run.path} do not fit its config.toml: {detail}"
         ) from error
+    # Not the buffers: those of a custom encoder may be infinite, and embeddings are checked.
+    name = first_not_finite(model.named_parameters())
+    if name is not None:
+        raise RunFolderError(
+            f"The weights in {run.path} are not finite numbers, the first in {name}. Copy the"
+            " folder again, or train again."
+        )
+
+
+def _restore_trained(run: RunFolder, training: Training) -> None:
+    """The weights and the history of a complete run; no epoch remains."""
+    load_weights(training.model, run.read_model(), run=run)
     training.history, training.epoch = run.read_history(), training.settings.epochs
 
 
