@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from graphlatent import GraphLaGraph, NodeLaGraph, RunFolder, setting_types
-from graphlatent.errors import GraphLatentWarning, InputError, NonFiniteLossError
+from graphlatent.errors import GraphLatentWarning, InputError, NonFiniteLossError, RunFolderError
 from graphlatent.methods.registry import load_estimator
 
 NODES = 20
@@ -99,12 +99,21 @@ def test_rows_that_are_not_finite_are_named_by_id():
         fitted.transform((edges.assign(weight=1e38), nodes))
 
 
-def test_a_loaded_model_whose_weights_are_not_finite_is_named_as_the_cause(tmp_path):
+@pytest.mark.parametrize("part", ["encoder.convs.0.weight", "decoder.linears.0.bias", "token"])
+def test_weights_that_are_not_finite_are_not_loaded(part, tmp_path):
+    """Neither those of the embedding, nor those that only the decoder's answers depend on."""
+    fitted = NodeLaGraph(epochs=1, **SMALL).fit(graphs("node"))
+    fitted.model_.get_parameter(part).data.view(-1)[0] = float("nan")
+    folder = fitted.save(tmp_path / "model")
+    with pytest.raises(RunFolderError, match=rf"not finite numbers, the first in {part}\. Copy"):
+        load_estimator(folder)
+
+
+def test_weights_that_are_not_finite_are_named_as_the_cause():
     fitted = NodeLaGraph(epochs=1, **SMALL).fit(graphs("node"))
     fitted.model_.encoder.convs[0].weight.data.fill_(float("nan"))
-    loaded = load_estimator(fitted.save(tmp_path / "model"))
     with pytest.raises(InputError, match="the model's weights are not finite"):
-        loaded.transform(graphs("node"))
+        fitted.transform(graphs("node"))
 
 
 @pytest.mark.filterwarnings("ignore:The edge weights of a node sum")

@@ -95,6 +95,7 @@ def embed_to_file(
     path: str | Path,
     *,
     fingerprint: str,
+    of_run: str | None = None,
     ids: Ids = numbers,
     memory: int = MEMORY,
     block_rows: int | None = None,
@@ -115,6 +116,7 @@ def embed_to_file(
         path: of the file; its suffix is the format.
         fingerprint: of the graph with its encoded features and ids, by which a call is known to be
             the same.
+        of_run: identity of the run that a `.parquet` file belongs to, or None.
         ids: of nodes.
         memory: about how many bytes a block may take.
         block_rows: rows of a block instead; None for as many as fit.
@@ -147,7 +149,7 @@ def embed_to_file(
             complete = array.path
             if path.suffix.lower() == ".parquet":
                 complete = array.path.with_suffix(".parquet")
-                _write_parquet(array, run, ids, complete)
+                _write_parquet(array, run, ids, complete, of_run=of_run)
             move_into_place(complete, path)
         except GraphLatentError:
             scratch.remove()
@@ -182,7 +184,9 @@ def _checked(rows: Rows, model: nn.Module, ids: Ids) -> Rows:
     return checked
 
 
-def _write_parquet(array: ScratchArray, run: Layerwise, ids: Ids, path: Path) -> None:
+def _write_parquet(
+    array: ScratchArray, run: Layerwise, ids: Ids, path: Path, *, of_run: str | None
+) -> None:
     """Write an array with ids, block by block; a block is a row group."""
 
     def tables() -> Iterator[pa.Table]:
@@ -199,7 +203,7 @@ def _write_parquet(array: ScratchArray, run: Layerwise, ids: Ids, path: Path) ->
             yield table
             run.scratch.progress("file", stop, run.num_nodes)
 
-    write_row_groups(tables(), path)
+    write_row_groups(tables(), path, run=of_run)
 
 
 def _on_cpu(model: nn.Module) -> nn.Module:

@@ -147,7 +147,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
     def _write(self, run: RunFolder, graph: AnyGraph, everything: Callable[[], Batch]) -> None:
         """Complete a run, which is so only once its model embeds what it was trained on."""
         if isinstance(graph, GraphStore):
-            embed_store_to_file(self, graph, run.embeddings_path, overwrite=True)
+            embed_store_to_file(self, graph, run.embeddings_path, run=run, overwrite=True)
         else:
             rows = self._embed(everything()).cpu().numpy()
             check_finite_rows(self._with_ids(rows, graph), model=self.model_)

@@ -12,6 +12,8 @@ from graphlatent.data.readers.stores import check_directions, open_store
 from graphlatent.data.store.store import GraphStore
 from graphlatent.embedding import Embeddings
 from graphlatent.embedding_files import embed_by_rows, embed_to_file
+from graphlatent.io.layout import identity
+from graphlatent.io.runfolder import RunFolder
 from graphlatent.io.scratch import Progress, no_progress
 from graphlatent.training.layerwise import layerwise_refusal
 from graphlatent.training.stored_encoding import encoded_rows
@@ -57,12 +59,13 @@ def embed_store_to_file(
     store: GraphStore,
     path: str | Path,
     *,
+    run: RunFolder | None = None,
     overwrite: bool = False,
     progress: Progress = no_progress,
 ) -> Path:
     """Write the embeddings of the nodes of a store to a file, in bounded memory.
 
-    Arguments and errors are those of `embed_to_file`.
+    Arguments and errors are those of `embed_to_file`; `run` is the run whose embeddings they are.
     """
     graph = encoded_rows(store, estimator.features_, estimator.settings_)
     features = json.dumps(estimator.features_.to_dict(), sort_keys=True)
@@ -73,6 +76,7 @@ def embed_store_to_file(
         graph,
         path,
         fingerprint=hashlib.sha256(f"{parts}\n{features}".encode()).hexdigest(),
+        of_run=None if run is None else identity(run.path),
         ids=store.ids,
         overwrite=overwrite,
         progress=progress,

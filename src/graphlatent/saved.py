@@ -21,7 +21,10 @@ from graphlatent.data.readers.options import options_of_run
 from graphlatent.data.readers.read import read_graphs
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import GraphLatentWarning, InputError, RunFolderError
+from graphlatent.io.atomic import write_atomically
 from graphlatent.io.differences import input_differences
+from graphlatent.io.layout import identity
+from graphlatent.io.parquet import write_parquet
 from graphlatent.io.paths import checked_path
 from graphlatent.io.regular_files import exists, near_name
 from graphlatent.io.runfolder import RunFolder
@@ -62,6 +65,12 @@ def read_embeddings(path: str | Path) -> Embeddings:
         id_name=names[-1] if names else "id",
         graphs=columns[0] if len(columns) == 2 else None,
     )
+
+
+def write_embeddings(run: RunFolder, embeddings: Embeddings) -> None:
+    """Write the embeddings of a run into its folder, marked as those of this run."""
+    table, of_run = embeddings.to_arrow(), identity(run.path)
+    write_atomically(run.embeddings_path, lambda to: write_parquet(table, to, run=of_run))
 
 
 def input_paths(source: str, nodes: Path | None) -> dict[str, Any]:

@@ -150,6 +150,22 @@ def test_a_flipped_bit_in_the_embeddings(tables):
         assert "embeddings.parquet is not as it was saved: its checksum differs" in message
 
 
+def test_embeddings_of_another_run_are_not_taken_for_those_of_this_one(tables):
+    assert train(tables, "--seed", 1)[0] == 0
+    other = (tables / "run" / "embeddings.parquet").read_bytes()
+    assert train(tables, "--seed", 2, "--overwrite")[0] == 0
+    path = tables / "run" / "embeddings.parquet"
+    own = path.read_bytes()
+    path.write_bytes(other)
+    labels = ("--labels", tables / "nodes.csv", "--label", "kind")
+    for arguments in (("probe", tables / "run", *labels), ("map", tables / "run", "--overwrite")):
+        assert "embeddings.parquet is of another run, or another file" in fails(*arguments)
+    # By itself it is a file like any other.
+    assert run("cluster", path, "--k", 2, "--out", tables / "c.csv")[0] == 0
+    path.write_bytes(own)
+    assert run("cluster", tables / "run", "--k", 2, "--out", tables / "d.csv")[0] == 0
+
+
 def test_another_number_of_threads_is_noted(tables):
     folder = unfinished(tables)
     about = json.loads((folder / "versions.json").read_text())

@@ -44,7 +44,10 @@ RATINGS = [i % 5 for i in range(ROWS)]
 
 
 @pytest.mark.parametrize("values", [AMOUNTS, AGES, RATINGS], ids=["amounts", "ages", "ratings"])
-@pytest.mark.parametrize("sign", ["?", "n.a.", "-", "1,5", "1 000", "1'000.5", "<5", ">= 0.5"])
+@pytest.mark.parametrize(
+    "sign",
+    ["?", "n.a.", "-", "1,5", "1 000", "1'000.5", "<5", ">= 0.5", "#DIV/0!", "5%", "$5", "3.50 €"],
+)
 def test_a_sign_for_missing_among_numbers_is_refused_with_its_row(values, sign, tmp_path):
     message = (
         "Column 'c' holds numbers in 79 of 80 rows, and text in the others:"

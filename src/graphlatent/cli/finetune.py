@@ -68,7 +68,7 @@ def finetune(
         from graphlatent.finetuning.loading import classifier_class
         from graphlatent.io.runfolder import RunFolder
         from graphlatent.methods.registry import load_estimator
-        from graphlatent.saved import input_paths
+        from graphlatent.saved import input_paths, write_embeddings
 
         run = RunFolder(out, replace=overwrite)
         if run.path.resolve() == run_path.resolve():
@@ -101,7 +101,7 @@ def finetune(
         # Other commands read the graph of this run again as it was read here.
         classifier.estimator_.reading_ = graph.reading
         classifier._write(run, graph=graph)
-        classifier.estimator_.embed(graph).save(run.embeddings_path, overwrite=True)
+        write_embeddings(run, classifier.estimator_.embed(graph))
         result = _result(classifier, shown, hidden, score, run.path)
         write_json(run.results_path, {**result, "input": input_paths(source, reading.nodes)})
         _report(output, result)

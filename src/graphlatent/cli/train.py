@@ -81,7 +81,7 @@ def train(
         from graphlatent.io.runfolder import RunFolder
         from graphlatent.ops.collective import rank
         from graphlatent.report.maps import map_of_run, write_map
-        from graphlatent.saved import input_paths
+        from graphlatent.saved import input_paths, write_embeddings
         from graphlatent.training.encoding import uses_coordinates
         from graphlatent.training.several import check_shareable
 
@@ -121,7 +121,7 @@ def train(
         seconds = time.monotonic() - began
         with output.timed("embeddings computed and written"):
             embeddings = estimator.embed(graph)
-            embeddings.save(run.embeddings_path, overwrite=True)
+            write_embeddings(run, embeddings)
         output.detail(f"CPU threads in training: {estimator.num_threads_}")
         about |= input_place(source, reading.nodes)
         result = _result(estimator, about=about, seconds=seconds, run=run)

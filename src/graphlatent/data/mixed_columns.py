@@ -20,13 +20,15 @@ from graphlatent.errors import InputError, warn
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
+_SPREADSHEET_ERRORS = ("#div/0!", "#value!", "#ref!", "#num!", "#name?", "#null!", "#n/a")
 MISSING_SIGNS = frozenset(
-    ["?", "??", "-", "--", ".", "..", "*", "na", "n/a", "n.a.", "#n/a", "nan", "null"]
+    ["?", "??", "-", "--", ".", "..", "*", "na", "n/a", "n.a.", "nan", "null", *_SPREADSHEET_ERRORS]
 )
-"""How people write that a value is missing, in small letters."""
-# Digits in groups, a decimal comma, or a bound such as '<5'.
+"""How people and spreadsheets write that a value is missing, in small letters."""
+# Digits in groups or a decimal comma; a bound such as '<5'; an amount with its unit.
 _OTHER_NUMBER = re.compile(
     r"[+-]?(\d{1,3}([ ,.'’_]\d{3})+([.,]\d*)?|\d+,\d+)|[<>~≤≥≈]=?\s*[+-]?\d+([.,]\d+)?"
+    r"|[+-]?[$€£¥]\s*\d+([.,]\d+)*|[+-]?\d+([.,]\d+)*\s*[%$€£¥]"
 )
 _MANY_DECIMALS, _MANY_INTEGERS = 10, 50
 # So few numbers beside text are no sign of a column of numbers.

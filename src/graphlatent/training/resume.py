@@ -16,6 +16,7 @@ from graphlatent.io.history import History
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.io.versions import versions
 from graphlatent.methods.base import Method
+from graphlatent.training.finite import first_not_finite
 from graphlatent.training.loop import Training
 
 
@@ -88,12 +89,6 @@ def begin_or_resume(
     return False
 
 
-def _restore_trained(run: RunFolder, training: Training) -> None:
-    """The weights and the history of a complete run; no epoch remains."""
-    load_weights(training.model, run.read_model(), run=run)
-    training.history, training.epoch = run.read_history(), training.settings.epochs
-
-
 def stored_history(run: RunFolder, method: Method[Any]) -> History:
     """The history in a run folder; an empty one where it is damaged, with a warning.
 
@@ -107,7 +102,16 @@ def stored_history(run: RunFolder, method: Method[Any]) -> History:
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor], *, run: RunFolder) -> None:
-    """Load the weights that a run folder holds. Raises a `RunFolderError` where they do not fit."""
+    """Give a model the trained weights of a run.
+
+    Args:
+        model: as the settings of the run make it; changed in place.
+        weights: as `run.read_model` returns them.
+        run: where they are from, for messages.
+
+    Raises:
+        RunFolderError: where they do not fit the model, or are not finite.
+    """
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -115,6 +119,19 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], *, run: RunFol
         raise RunFolderError(
             f"The weights in {run.path} do not fit its config.toml: {detail}"
         ) from error
+    # Not the buffers: those of a custom encoder may be infinite, and embeddings are checked.
+    name = first_not_finite(model.named_parameters())
+    if name is not None:
+        raise RunFolderError(
+            f"The weights in {run.path} are not finite numbers, the first in {name}. Copy the"
+            " folder again, or train again."
+        )
+
+
+def _restore_trained(run: RunFolder, training: Training) -> None:
+    """The weights and the history of a complete run; no epoch remains."""
+    load_weights(training.model, run.read_model(), run=run)
+    training.history, training.epoch = run.read_history(), training.settings.epochs
 
 
 def _warn_of_other_conditions(run: RunFolder, device: torch.device) -> None:

@@ -35,8 +35,8 @@ from graphlatent.data.readers.later import with_codes
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.embedding import SUFFIXES
 from graphlatent.errors import InputError, warn
-from graphlatent.io.layout import CLASSIFIER
-from graphlatent.io.parquet import check_parquet
+from graphlatent.io.layout import CLASSIFIER, identity
+from graphlatent.io.parquet import check_parquet, check_run_of_parquet
 from graphlatent.io.regular_files import exists, is_folder, near_name
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix, row_normalized
@@ -144,7 +144,8 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
                 f"The folder {path} holds no embeddings.parquet. Give a run folder of a finished"
                 " 'graphlatent train', or a file."
             )
-        path = path / "embeddings.parquet"
+        run, path = identity(path), path / "embeddings.parquet"
+        check_run_of_parquet(path, run=run, role="embeddings")
     suffix, name = path.suffix.lower(), f"embeddings ({path.name})"
     if suffix not in (*SUFFIXES, ".npy"):
         if not exists(path):
