@@ -41,11 +41,17 @@ from graphlatent.embedding import (
 )
 from graphlatent.errors import not_fitted
 from graphlatent.estimator_files import load_fitted, saving
-from graphlatent.estimator_stores import embed_store, embed_store_to_file, layerwise_store
+from graphlatent.estimator_stores import (
+    complete_run,
+    embed_store,
+    embed_store_to_file,
+    layerwise_store,
+)
 from graphlatent.io.atomic import refuse_existing
 from graphlatent.io.config_file import RunConfig
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.io.scratch import Progress, no_progress
 from graphlatent.methods.base import Method
 from graphlatent.ops.collective import first_only, rank
 from graphlatent.ops.devices import pick_device
@@ -138,20 +144,14 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
             )
             with training_bar(settings) if hooks is None else nullcontext(hooks) as active:
                 training.run(active)
-            data = encoded if isinstance(encoded, CSRGraph) else everything
-            self._set_fitted(training.model, training, data, spec, complete=complete)
-            if run is not None and not complete:
-                first_only(partial(self._write, run, graph, everything))
+                data, tell = (
+                    encoded if isinstance(encoded, CSRGraph) else everything,
+                    active.on_stage,
+                )
+                self._set_fitted(training.model, training, data, spec, complete=complete, tell=tell)
+                if run is not None and not complete:
+                    first_only(partial(complete_run, self, run, graph, everything, tell))
         return self
-
-    def _write(self, run: RunFolder, graph: AnyGraph, everything: Callable[[], Batch]) -> None:
-        """Complete a run, which is so only once its model embeds what it was trained on."""
-        if isinstance(graph, GraphStore):
-            embed_store_to_file(self, graph, run.embeddings_path, run=run, overwrite=True)
-        else:
-            rows = self._embed(everything()).cpu().numpy()
-            check_finite_rows(self._with_ids(rows, graph), model=self.model_)
-        run.finish(self.model_.state_dict(), self.history_)
 
     def snapshots(self: Self, X: Any, *, epochs: Sequence[int]) -> Iterator[tuple[int, Self]]:
         """Train once and yield a fitted estimator at each of several epochs.
@@ -201,7 +201,6 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
             InputError: where the graphs do not have the features of the fitted ones, or an
                 embedding is not finite.
         """
-        self._check_fitted()
         store = layerwise_store(self, X)
         if store is not None:
             return embed_store(self, store)
@@ -211,7 +210,14 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
             rows = shared_rows(self.method_, self.model_, self._batch(graph), graph.ptr)
         return check_finite_rows(self._with_ids(rows, graph), model=self.model_)
 
-    def embed_to(self, X: Any, path: str | Path, *, overwrite: bool = False) -> Path:
+    def embed_to(
+        self,
+        X: Any,
+        path: str | Path,
+        *,
+        overwrite: bool = False,
+        progress: Progress = no_progress,
+    ) -> Path:
         """Write the embeddings of graphs to a file, those of a store in bounded memory.
 
         Args:
@@ -219,12 +225,13 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
                 call goes on where it was.
             path: of a `.parquet` or `.npy` file for a store, otherwise as of `Embeddings.save`.
             overwrite: whether a file that is there may be replaced.
+            progress: for a store, called with what is computed, how many nodes that is done for,
+                and of how many.
         """
-        self._check_fitted()
         store = layerwise_store(self, X)
         if store is None:
             return self.embed(X).save(path, overwrite=overwrite)
-        return embed_store_to_file(self, store, path, overwrite=overwrite)
+        return embed_store_to_file(self, store, path, overwrite=overwrite, progress=progress)
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fitted estimator into a folder (TOML, JSON and safetensors; never pickle)."""
@@ -290,10 +297,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         return resolve(settings, owner=owner)
 
     def _read_to_fit(self, X: Any, *, run: RunFolder | None = None) -> tuple[AnyGraph, Settings]:
-        """The graphs to fit, and the settings that are adapted to them.
-
-        A store is read into memory where training steps are to see the whole graph.
-        """
+        """The graphs to fit (a store only if steps see pieces), and settings adapted to them."""
         # Wrong settings are reported before a large file is read.
         checked = self._resolved()
         store = open_store(X) if self.level == "node" else None
@@ -327,13 +331,14 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         spec: FeatureSpec,
         *,
         complete: bool = False,
+        tell: Progress = no_progress,
     ) -> None:
         """Set the learnt attributes; batch-norm statistics and the head see all training data.
 
         The weights of a complete run contain them.
         """
         if not complete:
-            finish_alike(model, lambda: finish_model(training.method, model, data))
+            finish_alike(model, lambda: finish_model(training.method, model, data, progress=tell))
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)

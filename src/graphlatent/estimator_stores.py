@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphlatent.data.batches import Batch
 from graphlatent.data.memory_limit import require_memory
-from graphlatent.data.readers.stores import check_directions, open_store
-from graphlatent.data.store.store import GraphStore
-from graphlatent.embedding import Embeddings
+from graphlatent.data.readers.options import TableOptions
+from graphlatent.data.readers.stores import check_directions, open_store, store_read_with
+from graphlatent.data.store.store import AnyGraph, GraphStore
+from graphlatent.embedding import Embeddings, check_finite_rows
 from graphlatent.embedding_files import embed_by_rows, embed_to_file
 from graphlatent.io.layout import identity
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.io.scratch import Progress, no_progress
+from graphlatent.training.batching import PIECES
 from graphlatent.training.layerwise import layerwise_refusal
 from graphlatent.training.stored_encoding import encoded_rows
 
@@ -24,11 +28,34 @@ if TYPE_CHECKING:
 
 def layerwise_store(estimator: Estimator, X: Any) -> GraphStore | None:
     """The store that `X` is, where the fitted model can embed it layer by layer; else None."""
+    estimator._check_fitted()
     store = open_store(X)
     if store is None or layerwise_refusal(estimator.method_, estimator.model_):
         return None
     check_directions(store, symmetrize=estimator.settings_.symmetrize)
     return store
+
+
+def store_in_pieces(
+    estimator: Estimator,
+    source: str,
+    nodes: object,
+    options: TableOptions,
+    *,
+    run: RunFolder | None = None,
+) -> GraphStore | None:
+    """The store at a path, where an estimator would be fitted on pieces of it; else None.
+
+    Args:
+        estimator: not fitted yet.
+        source: path of the store.
+        nodes: as for `store_read_with`.
+        options: as for `store_read_with`.
+        run: a run that is resumed.
+    """
+    store = store_read_with(source, nodes, options=options)
+    settings = estimator._resolved(store, run=run)
+    return store if getattr(settings, "batching", "full") in PIECES else None
 
 
 def embed_store(
@@ -81,3 +108,30 @@ def embed_store_to_file(
         overwrite=overwrite,
         progress=progress,
     )
+
+
+def complete_run(
+    estimator: Estimator,
+    run: RunFolder,
+    graph: AnyGraph,
+    everything: Callable[[], Batch],
+    progress: Progress,
+) -> None:
+    """Write the model of a run, which is complete only once it embeds what it was trained on.
+
+    The embeddings of a store are written into the run as they are computed.
+
+    Args:
+        estimator: fitted.
+        run: begun.
+        graph: the training set as it was read.
+        everything: returns it as one batch, where it is in memory.
+        progress: is told of every block of a store.
+    """
+    if isinstance(graph, GraphStore):
+        path = run.embeddings_path
+        embed_store_to_file(estimator, graph, path, run=run, overwrite=True, progress=progress)
+    else:
+        rows = estimator._embed(everything()).cpu().numpy()
+        check_finite_rows(estimator._with_ids(rows, graph), model=estimator.model_)
+    run.finish(estimator.model_.state_dict(), estimator.history_)

@@ -19,6 +19,7 @@ from graphlatent.data.ids import id_array, of_one_type
 from graphlatent.data.readers.labels import KeyedColumns
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.data.readers.read import read_graphs
+from graphlatent.data.readers.stores import open_store
 from graphlatent.embedding import Embeddings
 from graphlatent.errors import GraphLatentWarning, InputError, RunFolderError
 from graphlatent.io.atomic import write_atomically
@@ -99,7 +100,11 @@ def read_input(run: RunFolder) -> GraphData:
             symmetrize=bool(settings.get("symmetrize", True)),
             options=options_of_run(run),
         )
-    changed = input_differences(run.read_json("versions.json").get("input"), graph.fingerprints())
+    recorded, store = run.read_json("versions.json").get("input"), open_store(source)
+    if store is not None and recorded == store.fingerprints():
+        # It was trained on in pieces, without reading it whole.
+        return graph
+    changed = input_differences(recorded, graph.fingerprints())
     if changed:
         raise InputError(
             f"{source} is not as it was when {run.path} was trained ({'; '.join(changed)}). Give"

@@ -12,6 +12,7 @@ from graphlatent.cli.output import (
     TIMEOUT,
     Debug,
     Json,
+    Output,
     Overwrite,
     Quiet,
     Timeout,
@@ -35,21 +36,38 @@ def embed(
     """Embed a graph with a trained run: the same graph, or a new one of its kind.
 
     Column names default to those used in training. The processes that torchrun starts share the
-    graphs of a run that embeds whole graphs.
+    graphs of a run that embeds whole graphs. A store is embedded in blocks of its nodes, into a
+    .parquet or .npy file; a killed command goes on where it was.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug, timeout=timeout) as output:
+        from graphlatent.data.readers.stores import is_store_path, store_read_with
         from graphlatent.embedding import check_embedding_path
+        from graphlatent.embedding_files import SUFFIXES
+        from graphlatent.io.scratch import in_words
         from graphlatent.methods.registry import load_estimator
         from graphlatent.ops.collective import rank
 
-        if rank() == 0:
+        in_blocks = is_store_path(source) and out.suffix.lower() in SUFFIXES
+        if rank() == 0 and not in_blocks:
             check_embedding_path(out, overwrite=overwrite)
         estimator = load_estimator(run_path)
+        if in_blocks and rank() == 0:
+            store = store_read_with(source, reading.nodes, options=reading.table_options(None))
+            with output.working("embedding") as shown:
+                estimator.embed_to(store, out, overwrite=overwrite, progress=in_words(shown))
+            about = {"rows": store.num_nodes, "embedding_dim": estimator.embedding_dim_}
+            _report(output, **about, out=out)
+        if in_blocks:
+            return
         graph = graph_for_model(output, run_path, estimator, source, reading)
         embeddings = estimator.embed(graph)
         if rank() > 0:
             return
         embeddings.save(out, overwrite=overwrite)
         num_rows, width = embeddings.values.shape
-        output.say(f"{counted(num_rows, 'embedding')} of width {width} in {out}")
-        output.result({"rows": num_rows, "embedding_dim": width, "embeddings": str(out)})
+        _report(output, rows=num_rows, embedding_dim=width, out=out)
+
+
+def _report(output: Output, *, rows: int, embedding_dim: int, out: Path) -> None:
+    output.say(f"{counted(rows, 'embedding')} of width {embedding_dim} in {out}")
+    output.result({"rows": rows, "embedding_dim": embedding_dim, "embeddings": str(out)})

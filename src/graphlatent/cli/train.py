@@ -42,8 +42,8 @@ from graphlatent.io.config_file import RunConfig, read_toml
 
 if TYPE_CHECKING:
     from graphlatent.config import Settings
-    from graphlatent.data.graph import GraphData
     from graphlatent.data.readers.options import TableOptions
+    from graphlatent.data.store.store import AnyGraph
     from graphlatent.estimator import Estimator
     from graphlatent.io.runfolder import RunFolder
     from graphlatent.training.loop import Hooks
@@ -76,7 +76,12 @@ def train(
     """
     common = {"quiet": quiet, "as_json": as_json, "debug": debug, "verbose": verbose}
     with command_output(**common, timeout=timeout) as output, ExitStack() as stack:
+        from graphlatent.cli.ingest import describe_store
         from graphlatent.data.describe import describe_graph
+        from graphlatent.data.graph import GraphData
+        from graphlatent.data.readers.stores import is_store_path
+        from graphlatent.data.store.store import GraphStore
+        from graphlatent.estimator_stores import store_in_pieces
         from graphlatent.io.input_place import input_place
         from graphlatent.io.runfolder import RunFolder
         from graphlatent.ops.collective import rank
@@ -99,18 +104,27 @@ def train(
         # Wrong settings fail here, before a large file is read.
         resolved = estimator._resolved()
         check_shareable(estimator.method, resolved)
+        store = None
+        if estimator.level == "node" and is_store_path(source):
+            store = store_in_pieces(estimator, source, reading.nodes, options, run=run)
+        if store is not None:
+            run.reading = store.reading.to_dict()
         with output.timed("input read"):
-            graph = reading.read(source, options, symmetrize=estimator.symmetrize)
-        fitted = estimator._resolved(graph)
+            graph = store or reading.read(source, options, symmetrize=estimator.symmetrize)
+        fitted = estimator._resolved(graph, run=run)
         output.after_loss = (
             "What was saved goes on with the same command and --resume, also with another number of"
             " processes."
         )
         if rank() > 0:
             _fit(estimator, graph, run, settings=fitted, save_every=save_every)
-            estimator.embed(graph)
+            if store is None:
+                estimator.embed(graph)
             return
-        about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved, run=run))
+        if isinstance(graph, GraphStore):
+            about = {"graphs": 1, **describe_store(graph)}
+        else:
+            about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved, run=run))
         about |= input_paths(source, reading.nodes)
         output.note(_summary(about, fitted))
         _tell_conditions(output, resolved, fitted)
@@ -119,13 +133,17 @@ def train(
         began = time.monotonic()
         _fit(estimator, graph, run, settings=fitted, save_every=save_every)
         seconds = time.monotonic() - began
-        with output.timed("embeddings computed and written"):
-            embeddings = estimator.embed(graph)
-            write_embeddings(run, embeddings)
+        if isinstance(graph, GraphData):
+            with output.timed("embeddings computed and written"):
+                embeddings = estimator.embed(graph)
+                write_embeddings(run, embeddings)
+        elif not run.embeddings_path.is_file():
+            # Those of a store are written before a run is complete.
+            estimator.embed_to(graph, run.embeddings_path)
         output.detail(f"CPU threads in training: {estimator.num_threads_}")
         about |= input_place(source, reading.nodes)
         result = _result(estimator, about=about, seconds=seconds, run=run)
-        if not no_map:
+        if not no_map and isinstance(graph, GraphData):
             name = options.labels[0] if options.labels else "label"
             made = map_of_run(embeddings, graph.y, label_name=name, run=run)
             write_map(made, run.map_path)
@@ -196,7 +214,7 @@ def _agreeing(run: RunFolder, before: RunConfig, model: ModelOptions) -> tuple[s
 
 
 def _fit(
-    estimator: Estimator, graph: GraphData, run: RunFolder, *, settings: Settings, save_every: float
+    estimator: Estimator, graph: AnyGraph, run: RunFolder, *, settings: Settings, save_every: float
 ) -> None:
     from graphlatent.training.progress import training_bar
 

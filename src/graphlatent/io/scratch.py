@@ -17,7 +17,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 import torch
@@ -30,15 +30,17 @@ Block: TypeAlias = tuple[int, int]
 """The first row of a block, and the one after its last."""
 
 
-class Progress(Protocol):
-    """What is told how far a computation is."""
-
-    def __call__(self, stage: str, done: int, total: int) -> object:
-        """`done` of `total` rows of the stage have been computed."""
+Progress: TypeAlias = Callable[[str, int, int], object]
+"""Is called with what is computed, how many rows that is done for, and of how many."""
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
     """Tell nobody."""
+
+
+def in_words(show: Callable[[str], object]) -> Progress:
+    """A `Progress` that shows a text."""
+    return lambda stage, done, total: show(f"{stage}, {done / max(total, 1):.0%}")
 
 
 class ScratchArray:

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 
 def finish_model(
-    method: Method[Any], model: nn.Module, data: Callable[[], Batch] | CSRGraph
+    method: Method[Any],
+    model: nn.Module,
+    data: Callable[[], Batch] | CSRGraph,
+    *,
+    progress: Progress = no_progress,
 ) -> None:
     """Measure batch-norm statistics, and fit the head, on all of the training set; in place.
 
@@ -35,6 +39,7 @@ def finish_model(
         method: of the model.
         model: trained.
         data: returns the training set as one batch; or a graph by rows, which is read in blocks.
+        progress: is told of every block.
 
     Raises:
         NonFiniteLossError, InputError: as `check_statistics`.
@@ -42,7 +47,7 @@ def finish_model(
     if not has_statistics(model) and not hasattr(model, "head"):
         return
     if isinstance(data, CSRGraph):
-        finish_model_by_rows(method, model, data)
+        finish_model_by_rows(method, model, data, progress=progress)
         return
     batch = data()
     if has_statistics(model):

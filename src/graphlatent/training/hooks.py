@@ -57,6 +57,8 @@ class Hooks:
         save: receives the snapshot.
         stop_requested: called after every step; True saves a snapshot and stops with
             `TrainingInterrupted`.
+        on_stage: called after the last epoch while a graph in a store is embedded, with what is
+            computed, how many nodes that is done for, and of how many.
     """
 
     on_epoch: Callable[[Progress], None] = lambda _: None
@@ -65,6 +67,7 @@ class Hooks:
     save_due: Callable[[], bool] = lambda: False
     save: Callable[[Snapshot], None] = lambda _: None
     stop_requested: Callable[[], bool] = lambda: False
+    on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None
 
 
 def own_hooks(hooks: Hooks) -> Hooks:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
+from rich.status import Status
 from rich.table import Column
 
 from graphlatent.config import NodeSettings, Settings
@@ -73,11 +74,21 @@ def training_bar(
             bar.update(progress)
         wrapped.on_epoch(progress)
 
+    def on_stage(stage: str, done: int, total: int) -> None:
+        nonlocal started
+        if bar is not None and started:
+            bar.stop()
+            started = False
+        line.show(f"{stage}: {done / max(total, 1):.0%} of {counted(total, 'node')}")
+        wrapped.on_stage(stage, done, total)
+
+    line = _StatusLine(shown=bar is not None)
     try:
-        yield replace(hooks, on_step=on_step, on_epoch=on_epoch)
+        yield replace(hooks, on_step=on_step, on_epoch=on_epoch, on_stage=on_stage)
     finally:
         if bar is not None and started:
             bar.stop()
+        line.stop()
 
 
 def _tell_time(seconds: float, epochs: int, settings: Settings) -> None:
@@ -141,6 +152,25 @@ def _in_notebook() -> bool:
 def _console() -> Console:
     # Not as a notebook's own output: rich would need ipywidgets for that.
     return Console(stderr=True, highlight=False, soft_wrap=True, force_jupyter=False)
+
+
+class _StatusLine:
+    """A line on a terminal that says what is computed after training."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self.shown = shown and sys.stderr.isatty()
+        self.status: Status | None = None
+
+    def show(self, text: str) -> None:
+        if self.shown and self.status is None:
+            self.status = _console().status(text)
+            self.status.start()
+        elif self.status is not None:
+            self.status.update(text)
+
+    def stop(self) -> None:
+        if self.status is not None:
+            self.status.stop()
 
 
 class _TerminalBar:

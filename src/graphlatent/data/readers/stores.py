@@ -67,6 +67,17 @@ def read_store(
         InputError: where other options are given than the tables were read with, a file is damaged,
             or the graph needs more memory than reading may take.
     """
+    store = store_read_with(source, nodes, options=options)
+    graph = store.to_graph()
+    if symmetrize and not graph.undirected:
+        graph = assemble(take_apart(graph, name=str(store.path)), merge=store.reading.merge)
+    return replace(graph, reading=store.reading)
+
+
+def store_read_with(
+    source: GraphStore | str | Path, nodes: object, *, options: TableOptions
+) -> GraphStore:
+    """A store, with the options that are not of its tables but of a model; arguments as above."""
     path = source.path if isinstance(source, GraphStore) else Path(source)
     if nodes is not None:
         raise InputError(
@@ -90,7 +101,6 @@ def read_store(
             " any more. Leave the option out, or ingest the tables again with it."
         )
     given = {name: getattr(options, name) for name in _LATER if getattr(options, name) is not None}
-    graph = store.to_graph()
-    if symmetrize and not graph.undirected:
-        graph = assemble(take_apart(graph, name=str(path)), merge=stored.merge)
-    return replace(graph, reading=replace(stored, **given))
+    if not given:
+        return store
+    return replace(store, about={**store.about, "reading": replace(stored, **given).to_dict()})
