@@ -96,6 +96,8 @@ def enter_edges(
     options: AdjacencyOptions,
     counts: EdgeCounts,
     told: Callable[[int], None],
+    *,
+    where: str = "edges",
 ) -> None:
     """Write both entries of every edge in sorted runs.
 
@@ -105,6 +107,7 @@ def enter_edges(
         options: how edges become rows.
         counts: is counted further.
         told: is called with the number of edges that were entered.
+        where: the edge table, for messages.
 
     Raises:
         InputError: where a weight is missing, not finite or too large for float32.
@@ -113,7 +116,7 @@ def enter_edges(
         counts.num_rows += len(block.source)
         weight = None
         if block.weight is not None:
-            _check_weights(block.weight, counts)
+            _check_weights(block.weight, counts, where)
             weight = block.weight.astype(np.float32) if options.has_weights else None
         key, weight = _entries(block, weight, options.num_nodes)
         if weight is None:
@@ -139,21 +142,21 @@ def _entries(block: EdgeBlock, weight: Array | None, num_nodes: int) -> tuple[Ar
     return key, None if weight is None else np.concatenate([weight, weight[other]])
 
 
-def _check_weights(weight: Array, counts: EdgeCounts) -> None:
+def _check_weights(weight: Array, counts: EdgeCounts, where: str) -> None:
     if not len(weight):
         return
     if not np.isfinite(weight).all():
         wrong = weight[~np.isfinite(weight)]
         came = "nothing" if np.isnan(wrong[0]) else str(wrong[0])
         raise InputError(
-            "edges: the weight column must hold a finite number in every row. Got"
-            f" {came} ({len(wrong):,} of {len(weight):,} rows that were read together). Fill them"
-            " or drop the rows."
+            f"{where}: the weight column must hold a finite number in every row. Got {came}"
+            f" ({len(wrong):,} of {len(weight):,} rows that were read together). Fill them or drop"
+            " the rows."
         )
     counts.largest = max(counts.largest, float(np.abs(weight).max()))
     if counts.largest > LARGEST:
         raise InputError(
-            f"edges: the weight column holds numbers too large for float32 (more than"
+            f"{where}: the weight column holds numbers too large for float32 (more than"
             f" {LARGEST:.2g}), such as {counts.largest:g}. Divide all weights by a constant."
         )
     counts.any_weight = counts.any_weight or bool(weight.astype(np.float32).any())
@@ -368,11 +371,11 @@ def _chosen(weight: Array | None, which: Array) -> Array | None:
     return None if weight is None else weight[which]
 
 
-def check_weights(counts: EdgeCounts) -> None:
+def check_weights(counts: EdgeCounts, *, where: str) -> None:
     """Raise an `InputError` where float32 cannot hold any of the weights exactly."""
     if 0 < counts.largest < SMALLEST:
         raise InputError(
-            "edges: the weight column holds no value that float32 can hold exactly: the largest"
+            f"{where}: the weight column holds no value that float32 can hold exactly: the largest"
             f" is {counts.largest:g}, and values below {SMALLEST:.2g} lose digits or become 0."
             " Multiply all weights by a constant."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,8 @@ def database(folder: Path, budget: MemoryBudget, *, threads: int) -> Iterator[An
     duckdb = imported_duckdb()
     with _refusing_failures(duckdb, budget):
         connection = duckdb.connect(
-            str(folder / "ids.duckdb"),
+            # DuckDB waits for the end of what is still open of a file of the same name.
+            str(folder / f"{secrets.token_hex(8)}.duckdb"),
             config={
                 "memory_limit": f"{budget.database >> 10}KiB",
                 "threads": threads,
@@ -85,7 +87,8 @@ def stream(connection: Any, query: str, rows: int) -> Iterator[Any]:
     relation = connection.sql(query)
     # Its name before version 1.4.
     reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-    yield from reader(rows)
+    with reader(rows) as batches:
+        yield from batches
 
 
 def rows(connection: Any, query: str) -> list[tuple[Any, ...]]:

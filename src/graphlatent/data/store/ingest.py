@@ -245,12 +245,19 @@ def _build(
             )
             runs = stack.enter_context(closing(SortedRuns(folder, weighted=adjacency.has_weights)))
             blocks = numbered_edges(connection, edges, ids, chunk=budget.chunk)
-            enter_edges(blocks, runs, adjacency, counts, lambda rows: told("numbering edges", rows))
+            enter_edges(
+                blocks,
+                runs,
+                adjacency,
+                counts,
+                lambda rows: told("numbering edges", rows),
+                where=edges.name,
+            )
             dropped = ""
             if counts.num_rows < num_rows:
                 unknown = unknown_nodes(connection, edges, ids)
                 dropped = _of_unknown(num_rows - counts.num_rows, unknown, given, options.unknown)
-        check_weights(counts)
+        check_weights(counts, where=edges.name)
         writer = AdjacencyWriter(built, adjacency, counts, options.wide_from)
         size = budget.bucket(ids.num_nodes)
         files = writer.write(runs, size, lambda rows: told("sorting edges", rows))

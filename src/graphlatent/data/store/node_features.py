@@ -62,7 +62,7 @@ def columns_to_write(nodes: TableFiles, options: TableOptions) -> list[str]:
     for hint in label_hints(found) if options.features is None else ():
         warn(f"{nodes.name}: {hint}")
     for name in found:
-        header.column(name, option="features")
+        header.column(name, option="features_columns")
     return found
 
 

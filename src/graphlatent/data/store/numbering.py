@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -105,7 +105,7 @@ def refuse_repeated(connection: Any, ids: NodeIds) -> None:
 
 def numbered_edges(
     connection: Any, edges: EdgeTable, ids: NodeIds, *, chunk: int
-) -> Iterator[EdgeBlock]:
+) -> Generator[EdgeBlock, None, None]:
     """The edges whose nodes are among `ids`, with their numbers, about `chunk` at a time."""
     weight = "" if edges.weight is None else ", w"
     query = (
