@@ -79,6 +79,7 @@ def train(
         from graphlatent.cli.ingest import describe_store
         from graphlatent.data.describe import describe_graph
         from graphlatent.data.graph import GraphData
+        from graphlatent.data.memory_limit import limited_memory
         from graphlatent.data.readers.stores import is_store_path
         from graphlatent.data.store.store import GraphStore
         from graphlatent.estimator_stores import store_in_pieces
@@ -90,6 +91,8 @@ def train(
         from graphlatent.training.encoding import uses_coordinates
         from graphlatent.training.several import check_shareable
 
+        # It also counts in choosing what a step sees, and how a graph is cut.
+        stack.enter_context(limited_memory(reading.max_memory))
         run = RunFolder(out, replace=overwrite)
         if rank() == 0:
             stack.enter_context(to_be_written(run, resume=resume))
