@@ -57,8 +57,23 @@ def test_of_a_run(tables):
     train(tables)
     code, out, _ = run("info", tables / "run")
     assert code == 0 and "epochs done" in out and "hidden_dim=8" in out
+    facts = json.loads(run("info", tables / "run", "--json")[1])
+    assert (facts["features"], facts["nodes"]) == ("2 columns: age, city", 40)
+    assert facts["source"] == str(tables / "edges.csv")
     (tables / "run" / "model.safetensors").write_bytes(b"x")
     assert "is not as it was saved" in fails("info", tables / "run")
+
+
+def test_of_a_store(tables):
+    edges = pd.read_csv(tables / "edges.csv").assign(amount=1.5)
+    edges.to_csv(tables / "more.csv", index=False)
+    assert run("ingest", tables / "more.csv", "--out", tables / "store")[0] == 0
+    code, out, _ = run("info", tables / "store", "--json")
+    facts = json.loads(out)
+    assert code == 0 and facts["nodes"] == 40 and facts["weighted"] is True
+    notes = "".join(facts["notes"])
+    assert "not used: amount. For numbers as weights: --weight NAME." in notes
+    assert "To choose: --merge sum, or mean, count, max." in notes
 
 
 def test_settings_and_data():

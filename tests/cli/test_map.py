@@ -31,6 +31,17 @@ def test_training_leaves_a_map_that_goes_with_the_run(tables):
     assert not (tables / "run" / "map.png").exists()
 
 
+def test_of_several_labels_the_first_gives_the_colours(tables):
+    train(tables, "--label", "city")
+    drawn = []
+    for color in ("kind", "city"):
+        path = tables / f"{color}.png"
+        code, _, err = run("map", tables / "run", "--color", color, "--out", path)
+        assert code == 0, err
+        drawn.append(path.read_bytes())
+    assert drawn[0] == (tables / "run" / "map.png").read_bytes() != drawn[1]
+
+
 def test_the_map_of_a_run(tables):
     train(tables, "--no-map")
     found = told("map", tables / "run", "--color", "age", "--method", "tsne")

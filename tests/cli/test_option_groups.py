@@ -53,6 +53,11 @@ def test_commands_that_read_a_graph_have_the_same_options():
         assert [option for option in options if option not in shown.stdout] == [], command
 
 
+def test_paragraphs_of_help_are_not_broken_where_the_code_breaks_them():
+    shown = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).stdout
+    assert "torchrun --nproc-per-node 2 -m graphlatent train" in shown
+
+
 def test_columns_that_were_not_given_are_as_before():
     before = TableOptions(source="a", label="y", features=("x",))
     assert InputOptions().table_options() == TableOptions()
@@ -82,8 +87,11 @@ def test_a_run_that_does_not_say_how_its_input_was_read(tables, reading):
     config = tables / "run" / "config.toml"
     text = config.read_text().partition("[reading]")[0]
     config.write_text(f"{reading}\n{text}" if "[" not in reading else f"{text}{reading}\n")
+    graph = [tables / "edges.csv", "--nodes", tables / "nodes.csv", "--out", tables / "e.parquet"]
+    assert str(config) in fails("embed", tables / "run", *graph)
+    # Embeddings say which run they are of, and a run is known by its config.toml too.
     labels = ["--labels", tables / "nodes.csv", "--label", "kind", "--raw", tables / "nodes.csv"]
-    assert str(config) in fails("probe", tables / "run", *labels)
+    assert "another file of this run was changed" in fails("probe", tables / "run", *labels)
 
 
 def test_a_saved_model_was_read_in_no_particular_way(tmp_path):

@@ -21,7 +21,7 @@ COMMANDS = (
     *("data", "data list"),
     *("bench", "bench list", "bench run", "bench table", "bench compare", "bench fill"),
     *("bench compact", "map", "neighbors", "cluster", "outliers", "export", "bound", "denoise"),
-    *("finetune", "predict"),
+    *("finetune", "predict", "ingest"),
 )
 
 

@@ -285,5 +285,15 @@ def test_the_last_lines_name_the_probe_of_the_labels_with_the_users_files(tables
     program, *command = shlex.split(line.split(": ", 1)[1])
     assert program == "graphlatent" and command[:2] == ["probe", str(tables / "run")]
     assert told(*command, "--seeds", 1)["labels"] == str(tables / "my nodes.csv")
+    # One probe does not take two columns of classes, but several of 0 and 1.
+    frame = pd.read_csv(tables / "my nodes.csv").assign(old=lambda t: (t["age"] > 40).astype(int))
+    frame.assign(young=1 - frame["old"]).to_csv(tables / "my nodes.csv", index=False)
+    for first, second, named in (("kind", "city", 1), ("old", "young", 2)):
+        two = ("--label", first, "--label", second, "--overwrite")
+        _, out, _ = run(*words, *two, "--out", tables / "run")
+        (line,) = [line for line in out.splitlines() if line.startswith("What they know")]
+        _, *command = shlex.split(line.split(": ", 1)[1])
+        assert command.count("--label") == named and command[5] == first
+        assert told(*command, "--seeds", 1)["embeddings"]
     _, out, _ = run(*words, "--out", tables / "other")
     assert "probe" not in out

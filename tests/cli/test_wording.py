@@ -7,6 +7,7 @@ import pytest
 from commands import fails
 from graphlatent.cli.output import Output
 from graphlatent.cli.wording import at_shell
+from graphlatent.data.readers.text_content import HOW_TO_DECODE
 
 
 @pytest.mark.parametrize(
@@ -27,8 +28,9 @@ from graphlatent.cli.wording import at_shell
             "have them filled (--impute mean), or leave the column out (--drop).",
         ),
         (
-            "such as encoding='latin-1' or 'cp1252' (--encoding latin-1 on the command line).",
-            "such as encoding='latin-1' or 'cp1252' (--encoding latin-1).",
+            f"is not UTF-8 text (line 1). {HOW_TO_DECODE}",
+            "is not UTF-8 text (line 1). Give the encoding it was written in, such as --encoding"
+            " latin-1 or cp1252, or save it as UTF-8.",
         ),
         (
             "give the option 'delimiter' (--delimiter on the command line).",

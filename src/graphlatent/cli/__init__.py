@@ -1,7 +1,7 @@
 """The command line interface `graphlatent`.
 
-Its commands are demo, train, embed, probe, links, info, settings, doctor, data and bench. Importing
-this package imports no command, and importing a command no torch: `--help` answers at once.
+app.py puts the commands together. Importing this package imports no command, and importing a
+command no torch: `--help` answers at once.
 """
 
 from __future__ import annotations

@@ -17,14 +17,15 @@ PACKAGES = (
     *("torch", "torch_geometric", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow"),
     *("safetensors", "typer", "rich", "matplotlib"),
 )
-# Optional packages: what each is for, by the name of the extra that installs it.
+# Optional packages: the extra that installs each, and what it is for.
 EXTRAS = {
     "networkx": ("networkx", "NetworkX graphs"),
-    "molecules": ("rdkit", "molecules from SMILES"),
-    "umap": ("umap-learn", "maps by UMAP"),
-    "interactive": ("plotly", "interactive maps"),
+    "rdkit": ("molecules", "molecules from SMILES"),
+    "umap-learn": ("umap", "maps by UMAP"),
+    "plotly": ("interactive", "interactive maps"),
     "polars": ("polars", "polars frames"),
-    "scale": ("duckdb", "graphs larger than memory"),
+    "duckdb": ("scale", "graphs larger than memory"),
+    "pymetis": ("scale", "training on parts of a large graph"),
 }
 
 
@@ -39,7 +40,7 @@ def doctor(quiet: Quiet = False, as_json: Json = False, debug: Debug = False) ->
             "python": platform.python_version(),
             "platform": platform.platform(),
             "packages": {name: installed_version(name) for name in PACKAGES},
-            "extras": {name: installed_version(package) for name, (package, _) in EXTRAS.items()},
+            "extras": {name: installed_version(name) for name in EXTRAS},
             **_computing(),
         }
         _report(output, about)
@@ -87,9 +88,9 @@ def _report(output: Output, about: dict[str, Any]) -> None:
     small = "" if about["threads_chosen"] else "; small graphs are trained with 1"
     output.say(f"Threads: {about['threads']} of {about['cores']} cores{how}{small}")
     output.say("Optional packages:")
-    for name, (package, purpose) in EXTRAS.items():
-        found = about["extras"][name]
-        state = found or f"not installed; pip install 'graphlatent[{name}]'"
+    for package, (extra, purpose) in EXTRAS.items():
+        found = about["extras"][package]
+        state = found or f"not installed; pip install 'graphlatent[{extra}]'"
         output.say(f"  {package}, for {purpose}: {state}")
 
 

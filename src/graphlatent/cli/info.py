@@ -56,11 +56,12 @@ def info(
             graph = reading.read(source, options, symmetrize=True)
             problems = find_problems(graph, features_named=options.features is not None)
             facts = {**describe_graph(graph), "problems": problems}
-            facts |= {name: [at_shell(each) for each in facts[name]] for name in _REMARKS}
             if graph.columns:
                 columns = column_facts(graph)
                 shown = {"columns": in_lines(columns)}
                 facts["columns"] = {fact.name: fact.becomes for fact in columns}
+        for name in set(_REMARKS) & set(facts):
+            facts[name] = [at_shell(each) for each in facts[name]]
         _show(output, source, facts, shown)
 
 
@@ -81,12 +82,21 @@ def _about_run(run: RunFolder) -> dict[str, Any]:
         "device": about.get("device"),
         "random_state": about.get("random_state"),
     }
-    facts["features"] = run.read_json("features.json").get("kind")
+    facts |= {"features": run.read_json("features.json").get("kind"), **_input_of(run)}
     facts["settings"] = dict(config.settings)
     if run.complete:
         # A damaged folder is an error.
         run.read_model()
     return facts
+
+
+def _input_of(run: RunFolder) -> dict[str, Any]:
+    """What `train` says in a run folder about the graph that it read."""
+    results = run.read_json("results.json") if run.results_path.is_file() else {}
+    given = results.get("input")
+    if not isinstance(given, dict):
+        return {}
+    return {name: given[name] for name in ("features", "nodes", "edges", "source") if name in given}
 
 
 def _show(output: Output, source: str, facts: dict[str, Any], shown: dict[str, Any]) -> None:

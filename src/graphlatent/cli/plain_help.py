@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,12 @@ _WORDS = {str: "NAME", int: "NUMBER", float: "NUMBER", Path: "PATH", list[str]: 
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows `--out PATH` and `--quiet`, not `<path>` and `<bool>`."""
+    """A command whose help shows `--out PATH` and `--quiet`, not `<path>` and `<bool>`, and whose
+    paragraphs are as wide as the terminal.
+    """
+
+    def __init__(self, *args: Any, help: str | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, help=_paragraphs(help), **kwargs)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters, with words for what they take."""
@@ -24,6 +30,13 @@ class PlainGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """The parameters, with words for what they take."""
         return _plain(super().get_params(ctx))
+
+
+def _paragraphs(text: str | None) -> str | None:
+    """A docstring with each paragraph in one line."""
+    if text is None:
+        return None
+    return "\n\n".join(" ".join(each.split()) for each in cleandoc(text).split("\n\n"))
 
 
 def _plain(params: list[Any]) -> list[Any]:

@@ -148,11 +148,16 @@ def train(
         result = _result(estimator, about=about, seconds=seconds, run=run)
         if not no_map and isinstance(graph, GraphData):
             name = options.labels[0] if options.labels else "label"
-            made = map_of_run(embeddings, graph.y, label_name=name, run=run)
+            labels = graph.y
+            if labels is not None and len(options.labels) > 1:
+                labels = labels[:, 0]
+            made = map_of_run(embeddings, labels, label_name=name, run=run)
             write_map(made, run.map_path)
             result["map"] = str(run.map_path)
         write_json(run.results_path, result)
-        _report(output, result, probe=_probe_command(run, source, reading, options))
+        values = graph.y if isinstance(graph, GraphData) else None
+        command = _probe_command(run, source, reading, options, values=values)
+        _report(output, result, probe=command)
 
 
 def _config_of_first(run: RunFolder) -> RunConfig:
@@ -321,13 +326,18 @@ def _result(
 
 
 def _probe_command(
-    run: RunFolder, source: str, reading: InputOptions, options: TableOptions
+    run: RunFolder, source: str, reading: InputOptions, options: TableOptions, *, values: Any
 ) -> str | None:
-    """The command that probes the labels that were named, where they are in a table."""
+    """The command that probes the labels that were named, where they are in a table.
+
+    Of several labels the first one, unless the values of all are 0 and 1, which one probe takes.
+    """
     table = reading.nodes if options.smiles is None else Path(source)
     if not options.labels or table is None:
         return None
-    named = [word for name in options.labels for word in ("--label", name)]
+    together = values is not None and all(value in (0, 1) for value in values.ravel().tolist())
+    names = options.labels if together else options.labels[:1]
+    named = [word for name in names for word in ("--label", name)]
     return shlex.join(["graphlatent", "probe", str(run.path), "--labels", str(table), *named])
 
 

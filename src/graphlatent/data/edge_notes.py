@@ -80,8 +80,8 @@ def notes_of_changes(
         notes.append("Edge weights are not used: with merge='count' the weight is a number.")
     if merge is None and facts.num_merged and facts.came_weighted:
         notes.append(
-            f"{_repeated(facts)}: {MEANING['max']}. Choose with merge='sum', 'mean', 'count' or"
-            " 'max' (on the command line --merge sum)."
+            f"{_repeated(facts)}: {MEANING['max']}. To choose: merge='sum' (on the command line"
+            " --merge sum), or mean, count, max."
         )
     return tuple(notes)
 

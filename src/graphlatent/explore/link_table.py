@@ -30,15 +30,20 @@ def link_table(
     check_count(seed, name="seed", owner="predict_links", least=0)
     values = embeddings.values[rows_of_nodes(embeddings, graph)]
     ids, graphs = _node_ids(graph)
+    side = sides_of(ids, graph.reading) if graph.reading.bipartite else None
     found = predict_links(
         values,
         graph.edge_index.numpy(),
         graph.graph_of_node.numpy(),
         k=k,
         seed=seed,
-        side=sides_of(ids, graph.reading) if graph.reading.bipartite else None,
+        side=side,
     )
-    first, second = found.pairs.T
+    pairs = found.pairs
+    if side is not None:
+        # Sources are of the kind that the edge table has as sources.
+        pairs = np.where(side[pairs[:, :1]] == 0, pairs, pairs[:, ::-1])
+    first, second = pairs.T
     columns = {} if graphs is None else {"graph": graphs[first]}
     frame = pd.DataFrame(
         {

@@ -139,8 +139,8 @@ def test_what_the_notes_say_about_repeated_edges():
     assert [str(each.message) for each in caught] == [
         "Edges are read as undirected; where both directions are listed, the largest weight is"
         " kept. Keep directions: symmetrize=False (on the command line --set symmetrize=false).",
-        "3 repeated edges were merged: the largest weight is kept. Choose with merge='sum', 'mean',"
-        " 'count' or 'max' (on the command line --merge sum).",
+        "3 repeated edges were merged: the largest weight is kept. To choose: merge='sum' (on the"
+        " command line --merge sum), or mean, count, max.",
     ]
     with pytest.warns(GraphLatentWarning, match="both directions are listed, weights are added up"):
         graph = read_graphs(edges, merge="sum")

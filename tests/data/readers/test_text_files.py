@@ -111,6 +111,37 @@ def test_columns_by_number(tmp_path):
         read_tables(edges, nodes, options=options)
 
 
+def test_columns_called_by_their_places_mean_a_file_without_a_header(tmp_path):
+    edges, nodes = tmp_path / "e.csv", tmp_path / "n.csv"
+    edges.write_text("a,b,3\nb,c,4\n")
+    nodes.write_text("c,1.5\na,2.5\nb,3.5\n")
+    for options in ({"source": "0", "target": "1"}, {"source": 0, "target": 1, "id": 0}):
+        with_nodes = "id" in options
+        (raw,) = read_tables(
+            edges, nodes if with_nodes else None, options=TableOptions(weight="2", **options)
+        )
+        assert edges_of(raw) == [("a", "b"), ("b", "c")] and raw.edge_weight.tolist() == [3, 4]
+        notes = "".join(raw.notes.values())
+        assert "edges (e.csv): the first line, 'a', 'b', '3', is read as a row" in notes
+        assert (
+            "nodes (n.csv): the first line, 'c', '1.5', is read as a row" in notes
+        ) == with_nodes
+    # Names above numbers, columns that are called so, and places that are not there.
+    by_place = {"source": "0", "target": "1"}
+    edges.write_text("payer,payee,amount\na,b,3\n")
+    with pytest.raises(InputError, match=r"there is no column '0'.*found: 'payer', 'payee'"):
+        read(edges, **by_place)
+    edges.write_text("1,0\na,b\n")
+    found = read(edges, **by_place)
+    assert edges_of(found) == [("b", "a")]
+    assert "'1', '0', is read as a header, as it has" in "".join(found.notes.values())
+    edges.write_text("1,2\n0,1\n")
+    assert edges_of(read(edges, **by_place)) == [(1, 2), (0, 1)]
+    edges.write_text("a,b\nb,c\n")
+    with pytest.raises(InputError, match=r"there is no column '0'"):
+        read(edges, source="0", target="2")
+
+
 def test_a_header_that_was_denied(tmp_path):
     path = tmp_path / "e.csv"
     path.write_text("source,target\n1,2\n2,3\n")
@@ -156,7 +187,7 @@ def test_big_endian_with_a_mark(tmp_path):
         (
             "zoë,b\n".encode("latin-1"),
             None,
-            r"is not UTF-8 text \(line 3\)\. .* \(--encoding latin-1",
+            r"is not UTF-8 text \(line 3\)\. .* --encoding latin-1",
         ),
         (b"\xc3", None, r"is not UTF-8 text \(line 3\)"),
         (b"\xff", "ascii", r"is not ASCII text \(line 3\)\. Give the one it was written in"),

@@ -73,6 +73,7 @@ def test_ids_of_edges_are_ascending_whatever_the_threads(tmp_path, edges):
         ("# SNAP\n# a graph\n1   2\n 2  3 \n", {"no_header": True}),
         ("% KONECT\n1\t2\n2\t3\n", {"no_header": True}),
         ("1;2\n2;3\n", {"no_header": True, "delimiter": ";"}),
+        ("1;2\n2;3\n", {"source": "0", "target": "1"}),
         ("\ufeffsource,target\n1,2\n2,3\n", {}),
         ("\n\nsource|target\n 1 |2\n2|3\n", {}),
     ],

@@ -283,7 +283,8 @@ def _load_file(
         regular_file(path, role=role)
     if suffix == ".parquet":
         return LoadedTable(read_parquet(path, name), name)
-    table = read_text(path, name, options=options, text_columns=text_columns)
+    keys = options.keys_of(role)
+    table = read_text(path, name, options=options, keys=keys, text_columns=text_columns)
     return LoadedTable(
         table.data,
         name,

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphlatent.data.arrays import as_array
+from graphlatent.data.readers.messages import quoted
 from graphlatent.errors import InputError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -34,7 +35,7 @@ def pyg_edge_columns(data: Any, attributes: Sequence[str], *, name: str) -> dict
         if values is None or values is False:
             raise InputError(
                 f"{name}: there is no attribute '{attribute}' beside edge_index (option"
-                f" 'edge_features'). Attributes found: {', '.join(map(repr, sorted(data.keys())))}."
+                f" 'edge_features'). Attributes found: {quoted(sorted(data.keys()))}."
             )
         array, num_edges = as_array(values, name=name, what=attribute), data.edge_index.shape[1]
         if array.ndim not in (1, 2) or len(array) != num_edges:

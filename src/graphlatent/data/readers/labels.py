@@ -275,7 +275,7 @@ def _label_name(table: LoadedTable, keys: Sequence[str]) -> str:
         return (named or others)[0]
     raise InputError(
         f"{table.name}: which column holds the labels? Name it with the option 'label'. Columns"
-        f" found: {', '.join(map(repr, others))}."
+        f" found: {listed(others)}."
     )
 
 

@@ -11,7 +11,7 @@ from graphlatent.data.graph import RawGraph
 from graphlatent.data.ids import IdColumn, id_array, of_one_type, read_ids, shown
 from graphlatent.data.readers.array_files import row_numbers
 from graphlatent.data.readers.arrow import LoadedTable, load_table, to_array
-from graphlatent.data.readers.messages import shortened
+from graphlatent.data.readers.messages import quoted, shortened
 from graphlatent.data.readers.options import TableOptions, stack_labels
 from graphlatent.data.readers.smiles import BOND_FEATURES, Molecules, read_smiles
 from graphlatent.errors import InputError
@@ -121,8 +121,8 @@ def _bond_columns(molecules: Molecules, options: TableOptions) -> dict[str, Arra
 
 def _unused_columns(table: LoadedTable, options: TableOptions) -> dict[str, str]:
     used = (options.smiles, options.id, *options.labels, *options.drop)
-    others = ", ".join(repr(name) for name in table.columns if name not in used)
-    return {"columns": f"{table.name}: columns not used: {others}."} if others else {}
+    others = [name for name in table.columns if name not in used]
+    return {"columns": f"{table.name}: columns not used: {quoted(others)}."} if others else {}
 
 
 def _checked_invalid(

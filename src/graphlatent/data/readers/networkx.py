@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphlatent.data.graph import RawGraph
 from graphlatent.data.ids import exact_ids
-from graphlatent.data.readers.messages import shortened
+from graphlatent.data.readers.messages import quoted, shortened
 from graphlatent.data.readers.options import TableOptions, stack_labels, unused_edge_columns
 from graphlatent.data.readers.times import edges_until
 from graphlatent.errors import InputError
@@ -189,9 +189,9 @@ def _common_attributes(
         common = {attribute: None for attribute in common if attribute in attributes}
     partial = set(_all_attributes(graph)) - set(common) - set(leave_out)
     if partial:
-        listed = ", ".join(repr(attribute) for attribute in sorted(partial, key=str))
-        notes[f"node attributes {listed}"] = (
-            f"{name}: node attributes that not every node has are left out: {listed}. Choose"
+        left_out = quoted(sorted(partial, key=str))
+        notes[f"node attributes {left_out}"] = (
+            f"{name}: node attributes that not every node has are left out: {left_out}. Choose"
             " features with node_attributes=[...], or fill them with impute='mean'."
         )
     return [attribute for attribute in common if attribute not in leave_out]

@@ -253,6 +253,10 @@ class TableOptions:
         values = {k: value for k, value in values.items() if value or k not in ("text", "hash")}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
+    def keys_of(self, role: str) -> tuple[str, ...]:
+        """The columns that a table must have: of edges both ends, of nodes the id."""
+        return {"edges": (self.source, self.target), "nodes": (self.id,)}.get(role, ())
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TableOptions:
         """The options that `to_dict` wrote; one that is not there is None, (), or False.

@@ -45,7 +45,7 @@ from graphlatent.data.readers.options import (
 )
 from graphlatent.data.readers.text_content import STANDARD_INPUT
 from graphlatent.data.readers.times import edges_until
-from graphlatent.display import counted
+from graphlatent.display import counted, listed
 from graphlatent.errors import InputError, warn
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -104,8 +104,8 @@ def read_tables(
     # A name that was given must be there.
     if options.graph not in (None, TableOptions.graph, *edge_table.columns):
         raise InputError(
-            f"{edge_table.name}: there is no column '{options.graph}' (option 'graph'). The columns"
-            f" are: {', '.join(edge_table.columns)}."
+            f"{edge_table.name}: there is no column '{options.graph}' (option 'graph'). Columns"
+            f" found: {listed(edge_table.columns)}."
         )
     if nodes is None:
         if options.labels or options.features or options.text or options.hash:

@@ -31,6 +31,10 @@ MARKS = {
     codecs.BOM_UTF8: "utf-8",
 }
 _IN_ZIP = (".csv", ".tsv", ".txt")
+HOW_TO_DECODE = (
+    "Give the encoding it was written in, such as encoding='latin-1' (on the command line"
+    " --encoding latin-1) or cp1252, or save it as UTF-8."
+)
 
 
 @dataclass(frozen=True)
@@ -178,10 +182,5 @@ def _decode(
 
 def _not_in(codec: str, data: bytes, where: str, place: int, *, is_given: bool) -> InputError:
     line = data.count(b"\n", 0, place) + 1
-    way_out = (
-        "Give the one it was written in."
-        if is_given
-        else "Give the encoding it was written in, such as encoding='latin-1' or 'cp1252'"
-        " (--encoding latin-1 on the command line), or save it as UTF-8."
-    )
+    way_out = "Give the one it was written in." if is_given else HOW_TO_DECODE
     return InputError(f"{where} is not {codec.upper()} text (line {line}). {way_out}")

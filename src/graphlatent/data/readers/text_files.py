@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -19,7 +19,7 @@ from graphlatent.data.memory_limit import require_memory
 from graphlatent.data.mixed_columns import are_numerals
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.text_content import TextContent, text_content, where_of
-from graphlatent.display import counted
+from graphlatent.display import counted, listed
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import refusing_damage
 
@@ -107,7 +107,12 @@ class TextLayout:
 
 
 def read_text(
-    path: Path, name: str, *, options: TableOptions, text_columns: Sequence[str] = ()
+    path: Path,
+    name: str,
+    *,
+    options: TableOptions,
+    keys: Sequence[str] = (),
+    text_columns: Sequence[str] = (),
 ) -> TextTable:
     """The table in a text file.
 
@@ -115,13 +120,15 @@ def read_text(
         path: a regular file (.csv, .tsv, .txt, these also with .gz, or .zip), or '-'.
         name: what to call the table in messages.
         options: `delimiter`, `encoding` and `no_header`.
+        keys: columns that the table must have. Where they are numbers and the first line has none
+            of them, that line is a row.
         text_columns: columns to keep as text.
 
     Raises:
         InputError: where it is no such file, or needs more memory than it may take.
     """
     content = text_content(path, name, encoding=options.encoding)
-    layout = text_layout(content, path, name, options=options)
+    layout = text_layout(content, path, name, options=options, keys=keys)
     if layout.has_rows:
         table = _read(layout, text_columns)
     else:
@@ -130,7 +137,7 @@ def read_text(
 
 
 def text_layout(
-    content: TextContent, path: Path, name: str, *, options: TableOptions
+    content: TextContent, path: Path, name: str, *, options: TableOptions, keys: Sequence[str] = ()
 ) -> TextLayout:
     """How a text file, or its first lines, are to be read; with the arguments of `read_text`."""
     text, num_skipped, num_comments = _without_comments(content)
@@ -143,7 +150,25 @@ def text_layout(
         text = single_spaces(text)
     layout = TextLayout(text, where_of(path, name), delimiter, has_header=not options.no_header)
     columns, has_rows = _columns(layout)
+    if layout.has_header and _are_places(keys, columns):
+        line = f"{name}: the first line, {listed(columns, most=4)}, is read as a"
+        if set(keys) <= set(columns):
+            notes[f"{name} header"] = (
+                f"{line} header, as it has columns of these names. If it is a row, give the option"
+                " 'no_header' (--no-header on the command line)."
+            )
+        elif not _is_header(layout):
+            notes[f"{name} header"] = (
+                f"{line} row, as columns are given by number. If it is a header, give their names."
+            )
+            layout = replace(layout, has_header=False)
+            columns, has_rows = _columns(layout)
     return replace(layout, columns=columns, has_rows=has_rows, num_skipped=num_skipped, notes=notes)
+
+
+def _are_places(keys: Sequence[str], columns: Sequence[str]) -> bool:
+    """Whether columns may be given by their places, from 0."""
+    return bool(keys) and all(key.isdecimal() and int(key) < len(columns) for key in keys)
 
 
 def _read(layout: TextLayout, text_columns: Sequence[str]) -> Any:
@@ -217,7 +242,12 @@ def _columns(layout: TextLayout) -> tuple[list[str], bool]:
         _BYTES_PER_COLUMN * len(first), what=f"{layout.where}, a table of {len(first):,} columns,"
     )
     if not layout.has_header:
-        _refuse_header(first, lines, layout.where)
+        if _is_header(layout):
+            raise InputError(
+                f"{layout.where}: the first line looks like a header: {listed(first, most=4)}."
+                " Leave out no_header (--no-header), or take the line out where only some tables"
+                " have one."
+            )
         return [str(i) for i in range(len(first))], True
     if lines.line_num > 1:
         raise InputError(
@@ -227,18 +257,14 @@ def _columns(layout: TextLayout) -> tuple[list[str], bool]:
     return [cell.strip() for cell in first], any(line.strip() for line in stream)
 
 
-def _refuse_header(first: list[str], lines: Iterator[list[str]], where: str) -> None:
-    """Raise where the first line holds names above columns of numbers."""
+def _is_header(layout: TextLayout) -> bool:
+    """Whether the first line holds names above columns of numbers."""
     rows: list[list[str]] = []
     # Cells too long for Python's reader are not for that of pyarrow.
     with suppress(csv.Error):
-        rows = list(islice((line for line in lines if line), _COMPARED))
-    if not rows or are_numerals(first).any() or any(len(row) != len(first) for row in rows):
-        return
-    below = zip(*rows, strict=True)
-    if any(bool(are_numerals(column).all()) for column in below):
-        names = ", ".join(map(repr, first[:4]))
-        raise InputError(
-            f"{where}: the first line looks like a header: {names}. Leave out no_header"
-            " (--no-header), or take the line out where only some tables have one."
-        )
+        lines = (line for line in csv.reader(layout.stream(), delimiter=layout.delimiter) if line)
+        rows = list(islice(lines, _COMPARED + 1))
+    first, *below = rows or [[]]
+    if not below or are_numerals(first).any() or any(len(row) != len(first) for row in below):
+        return False
+    return any(bool(are_numerals(column).all()) for column in zip(*below, strict=True))

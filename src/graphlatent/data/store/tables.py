@@ -29,7 +29,12 @@ from graphlatent.data.readers.arrow import (
     with_distinct_names,
 )
 from graphlatent.data.readers.options import TableOptions
-from graphlatent.data.readers.text_content import MARKS, TextContent, where_of
+from graphlatent.data.readers.text_content import (
+    HOW_TO_DECODE,
+    MARKS,
+    TextContent,
+    where_of,
+)
 from graphlatent.data.readers.text_files import TextLayout, single_spaces, text_layout
 from graphlatent.display import counted
 from graphlatent.errors import InputError
@@ -70,9 +75,10 @@ class TableFiles:
     @cached_property
     def layouts(self) -> tuple[TextLayout, ...]:
         """How each text file is to be read."""
+        options, keys = self.options, self.options.keys_of(self.role)
+        heads = [(path, _head(path, self.name, options)) for path in self.paths]
         return tuple(
-            text_layout(_head(path, self.name, self.options), path, self.name, options=self.options)
-            for path in self.paths
+            text_layout(head, path, self.name, options=options, keys=keys) for path, head in heads
         )
 
     @cached_property
@@ -230,10 +236,7 @@ def _head(path: Path, name: str, options: TableOptions) -> TextContent:
         try:
             text = decoder.decode(data[mark:] if codec == "utf-8" else data, final=is_whole)
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"{where} is not {codec.upper()} text. Give the encoding it was written in, such as"
-                " encoding='latin-1' or 'cp1252' (--encoding latin-1 on the command line)."
-            ) from error
+            raise InputError(f"{where} is not {codec.upper()} text. {HOW_TO_DECODE}") from error
     if not is_whole:
         text = text[: text.rfind("\n") + 1] or text
     plain = path.with_suffix("") if path.suffix.lower() == ".gz" else path
