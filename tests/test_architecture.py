@@ -29,7 +29,7 @@ STAGES = [
     ["estimator", "estimator_files", "estimator_stores"],
     ["methods.registry"],
     ["methods"],
-    ["representations", "weisfeiler_lehman"],
+    ["representations", "weisfeiler_lehman", "sharding"],
     ["theory"],
     ["probes"],
     ["finetuning"],

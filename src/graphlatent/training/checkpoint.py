@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from graphlatent.data.sharing import share_name
 from graphlatent.io.runfolder import Snapshot
 from graphlatent.io.tensor_forms import TensorForm, check_tensors
 
@@ -113,6 +114,8 @@ def _check_generators(
 ) -> None:
     """Whether both generators take their states, and the epoch that is planned has this step."""
     step, processes = position["step"], position.get("processes", 1)
+    # Those of other shards had other steps.
+    known = position.get("shards") == share_name(training.batches)
     device = training.step_generator.device
     for name, generator in (
         ("plan_state", torch.Generator()),
@@ -124,6 +127,7 @@ def _check_generators(
             raise ValueError(f"its {name} is no state of a generator: {error}") from error
         if (
             name == "plan_state"
+            and known
             and step
             and step >= len(training.plan(generator, processes=processes))
         ):

@@ -6,9 +6,10 @@ edges (coordinates, local structure) needs the whole graph in memory. Legend: N 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ from graphlatent.data.features import (
 from graphlatent.data.graph import GraphData
 from graphlatent.data.measurements import are_measurements, count_nonzero, streamed_moments
 from graphlatent.data.memory_limit import require_memory
+from graphlatent.data.store.share import Share
+from graphlatent.errors import ConfigError
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix, row_normalized, to_dense
 from graphlatent.training.encoding import as_stored, fit_encoding, standardized_above
@@ -73,6 +76,10 @@ class Stored(Protocol):
         """As of `CSRGraph`."""
 
     @property
+    def share(self) -> Share | None:
+        """As of `GraphStore`."""
+
+    @property
     def degree(self) -> Tensor:
         """Neighbours of each node, self-loops not counted, int64 [N]."""
 
@@ -117,6 +124,63 @@ class StoredRows:
             yield self.take(part)
 
 
+def encoding_key(settings: Settings) -> str:
+    """What of the settings the encoding of given features depends on, as a name of it."""
+    used = {
+        "degree_cap": settings.degree_cap,
+        "row_normalize": settings.row_normalize,
+        "scale_features": settings.scale_features,
+        "standardize": settings.standardize,
+        "standardized_above": standardized_above(settings),
+    }
+    return json.dumps(used, sort_keys=True)
+
+
+def encodings_for_shards(store: Stored, every: Iterable[Settings]) -> dict[str, Any]:
+    """What `encoding_of_share` finds in shards.json: the encodings of the whole store's features.
+
+    Args:
+        store: the whole graph.
+        every: settings that training on the shards may have.
+    """
+    encodings: dict[str, Any] = {}
+    for settings in every:
+        key = encoding_key(settings)
+        if key not in encodings:
+            encodings[key] = fit_without_edges(store, settings).to_dict()
+    computed = store.feature_kind is None or _are_equal(store)
+    return {"encodings": encodings, "features_from_edges": computed}
+
+
+def encoding_of_share(share: Share, settings: Settings) -> FeatureSpec:
+    """The encoding of the whole store's features, which shards have brought with them.
+
+    Args:
+        share: knows the whole store.
+        settings: as for `fit_encoding`.
+
+    Raises:
+        ConfigError: where the settings ask for another one.
+    """
+    structure: str = getattr(settings, "structure", "none")
+    computed = structure == "auto" and share.about["features_from_edges"]
+    if structure == "always" or computed:
+        why = "" if structure == "always" else " (these nodes have no features of their own)"
+        raise ConfigError(
+            f"structure='{structure}' computes coordinates from all edges of the graph{why}, and a"
+            " shard does not have them. Set structure='none' (--set structure=none), or train on"
+            " the whole store."
+        )
+    key = encoding_key(settings)
+    if key not in share.about["encodings"]:
+        names = ", ".join(json.loads(key))
+        raise ConfigError(
+            "The features in these shards are encoded for the methods' defaults of the settings"
+            f" {names}. Leave those out, or train on the whole store."
+        )
+    return FeatureSpec.from_dict(share.about["encodings"][key])
+
+
 def by_rows(spec: FeatureSpec) -> bool:
     """Whether the encoding of a node needs its own features or degree only."""
     return not (spec.structure_dim or spec.local or spec.ignored)
@@ -140,15 +204,22 @@ def fit_stored_encoding(
         InputError: where features cannot be encoded, or the graph would have to be in memory and
             does not fit.
     """
+    if store.share is not None:
+        return as_stored(encoding_of_share(store.share, settings), run)
     structure: str = getattr(settings, "structure", "none")
     auto = structure == "auto" and store.num_edges > 0
     if structure == "always" or (auto and (store.feature_kind is None or _are_equal(store))):
         return fit_encoding(_in_memory(store, settings), settings, run=run)
+    return as_stored(fit_without_edges(store, settings), run)
+
+
+def fit_without_edges(store: Stored, settings: Settings) -> FeatureSpec:
+    """The encoding without coordinates: of the given features, or else of degrees."""
     spec = _fitted(store, settings)
-    if settings.scale_features:
-        squares = sum(map(sum_of_squares, StoredRows(store, spec, settings.row_normalize).blocks()))
-        spec = with_scale(spec, float(squares), num_nodes=store.num_nodes)
-    return as_stored(spec, run)
+    if not settings.scale_features:
+        return spec
+    squares = sum(map(sum_of_squares, StoredRows(store, spec, settings.row_normalize).blocks()))
+    return with_scale(spec, float(squares), num_nodes=store.num_nodes)
 
 
 def encoded_rows(store: Stored, spec: FeatureSpec, settings: Settings) -> CSRGraph:
@@ -176,6 +247,7 @@ def encoded_rows(store: Stored, spec: FeatureSpec, settings: Settings) -> CSRGra
         x,
         undirected=store.undirected,
         coordinates=coordinates,
+        share=None if store.share is None else store.share.name,
     )
 
 
