@@ -29,7 +29,7 @@ STAGES = [
     ["estimator", "estimator_files", "estimator_stores"],
     ["methods.registry"],
     ["methods"],
-    ["representations", "weisfeiler_lehman", "sharding"],
+    ["representations", "weisfeiler_lehman"],
     ["theory"],
     ["probes"],
     ["finetuning"],

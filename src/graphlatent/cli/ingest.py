@@ -122,7 +122,7 @@ def _shards(
     # Importing takes seconds.
     told("preparing shards", 0)
     from graphlatent.data.memory_limit import limited_memory
-    from graphlatent.sharding import shard_store
+    from graphlatent.training.sharding import shard_store
 
     with limited_memory(memory):
         return shard_store(store, count, told=told)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TypeVar
 
 from torch import nn
 
-from graphlatent.config import Settings, field_hints, resolve
 from graphlatent.errors import ConfigError
 from graphlatent.estimator import Estimator
 from graphlatent.io.runfolder import RunFolder
@@ -52,22 +50,6 @@ def estimator_class(name: str, level: str) -> type[Estimator]:
             f"There is no method '{name}' at {level} level: {why}. Methods at this level: {known}."
         )
     return found
-
-
-def default_settings(level: str) -> list[Settings]:
-    """The settings of every registered method at a level, resolved; one for each preset."""
-    found = []
-    for name in method_names(level):
-        cls: Any = estimator_class(name, level).settings_class
-        presets = get_args(field_hints(cls)["preset"].__origin__) if _has_preset(cls) else (None,)
-        for preset in presets:
-            settings = cls() if preset is None else cls(preset=preset)
-            found.append(resolve(settings, owner=name))
-    return found
-
-
-def _has_preset(cls: type[Settings]) -> bool:
-    return any(field.name == "preset" for field in fields(cls))
 
 
 @cache

@@ -344,6 +344,10 @@ class Training:
             ValueError: where it is not one that this run could have saved; nothing is changed then.
         """
         tensors, position = dict(snapshot.tensors), check_snapshot(snapshot, self)
+        same_shards = position.get("shards") == share_name(self.batches)
+        if not same_shards:
+            # It has measured other nodes.
+            tensors |= self.watch.started()
         prefix = "model."
         weights = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
         self.model.load_state_dict(weights)
@@ -362,7 +366,7 @@ class Training:
         device = next(self.model.parameters()).device
         self.values = [row.to(device) for row in tensors["values"]]
         self.epoch, self.step = position["epoch"], position["step"]
-        if position.get("shards") == share_name(self.batches):
+        if same_shards:
             self._share_anew(position.get("processes", 1))
         else:
             # Other steps: the epoch begins again.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -13,16 +15,32 @@ from graphlatent import NodeLaGraph, read_graphs
 from graphlatent.config import resolve
 from graphlatent.data.pieces.partition import has_metis
 from graphlatent.data.store import shards, share
+from graphlatent.data.store.ingest import ingest
 from graphlatent.data.store.share import SHARDS, Share, assigned_shards, is_shards, own_shard
 from graphlatent.data.store.store import GraphStore
 from graphlatent.errors import ConfigError, InputError, OutputError
-from graphlatent.sharding import shard_store
+from graphlatent.training.encoding import STANDARDIZED_ABOVE, standardized_above
+from graphlatent.training.sharding import shard_store
 from graphlatent.training.stored_encoding import encoding_of_share, fit_stored_encoding
 from shard_cases import SIZE, make_store
 
 pytest.importorskip("duckdb")
 pytestmark = pytest.mark.filterwarnings("ignore::graphlatent.errors.GraphLatentWarning")
 KINDS = ["columns", "dense", "sparse", "none"]
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    """A store of each kind that has two shards, with what shards.json says; not to be changed."""
+    made: dict[str, tuple[GraphStore, dict]] = {}
+
+    def of_kind(kind: str) -> tuple[GraphStore, dict]:
+        if kind not in made:
+            store = make_store(tmp_path_factory.mktemp(kind), kind)
+            made[kind] = store, shard_store(store, 2)[0]
+        return made[kind]
+
+    return of_kind
 
 
 def opened(store: GraphStore, count: int) -> list[GraphStore]:
@@ -113,14 +131,6 @@ def test_damaged_shards_are_written_again(tmp_path, damage):
     assert not shard_store(store, 2)[1]
 
 
-def test_shards_of_other_settings_are_written_again(tmp_path, monkeypatch):
-    store = make_store(tmp_path)
-    shard_store(store, 2)
-    more = [*[resolve(NodeLaGraph(), owner="x")], resolve(NodeLaGraph(degree_cap=7), owner="x")]
-    monkeypatch.setattr("graphlatent.sharding.default_settings", lambda level: more)
-    assert shard_store(store, 2)[1]
-
-
 def test_an_interruption_leaves_the_old_shards_or_none(tmp_path, monkeypatch):
     store = make_store(tmp_path)
     calls = iter(range(10))
@@ -191,7 +201,7 @@ def test_clusters_have_fewer_edges_between_them_than_random_parts(tmp_path):
 
 
 def test_without_metis_shards_come_from_label_propagation(tmp_path, monkeypatch):
-    monkeypatch.setattr("graphlatent.sharding.has_metis", lambda: False)
+    monkeypatch.setattr("graphlatent.training.sharding.has_metis", lambda: False)
     store = make_store(tmp_path)
     with pytest.warns(match="The package 'pymetis' is not installed: the shards come from label"):
         about, _ = shard_store(store, 3)
@@ -217,6 +227,10 @@ def test_as_many_processes_as_possible_have_a_shard(readable, expected):
     assert set(found.values()) == expected
     assert len(found) == len(expected)
     assert all(shard in readable[process] for process, shard in found.items())
+
+
+def test_a_process_has_the_shard_of_its_number_if_it_can():
+    assert assigned_shards([[0, 1, 2]] * 3) == {0: 0, 1: 1, 2: 2}
 
 
 def of_processes(monkeypatch, *found, rank=0):
@@ -317,26 +331,57 @@ def test_damage_is_named(tmp_path):
 # How features are encoded.
 
 
-@pytest.mark.parametrize("kind", ["columns", "dense", "sparse"])
-@pytest.mark.parametrize("settings", [{}, {"preset": "paper"}])
-def test_encodings_are_those_of_the_whole_store(tmp_path, kind, settings):
-    store = make_store(tmp_path, kind)
+def of_whole(store: GraphStore, about: dict) -> GraphStore:
+    """The store as one shard, which knows what is in shards.json."""
+    return replace(store, share=Share(0, "", json.loads(json.dumps(about))))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"preset": "paper"},
+        {"embedding": "encoder"},
+        {"standardize": False},
+        {"degree_cap": 3, "scale_features": False},
+    ],
+)
+def test_encodings_are_those_of_the_whole_store(stores, kind, settings):
+    store, about = stores(kind)
+    known = resolve(NodeLaGraph(structure="none", **settings), owner="x")
+    assert encoding_of_share(of_whole(store, about), known) == fit_stored_encoding(store, known)
+
+
+def test_all_limits_of_standardising_are_known():
+    every = [
+        resolve(NodeLaGraph(structure="none", **each), owner="x")
+        for each in ({}, {"preset": "paper"}, {"embedding": "encoder"}, {"standardize": False})
+    ]
+    assert {standardized_above(each) for each in every} == set(STANDARDIZED_ABOVE)
+
+
+@pytest.mark.parametrize(
+    ("structure", "why"),
+    [("auto", " (these nodes have no features of their own)"), ("always", "")],
+)
+def test_coordinates_cannot_be_computed_from_shards(stores, structure, why):
+    store = of_whole(*stores("none"))
+    known = resolve(NodeLaGraph(structure=structure), owner="x")
+    with pytest.raises(ConfigError) as error:
+        encoding_of_share(store, known)
+    assert str(error.value) == (
+        f"structure='{structure}' computes coordinates from all edges of the graph{why}, and a"
+        " shard does not have them. Set structure='none' (--set structure=none), or train on the"
+        " whole store."
+    )
+
+
+def test_equal_features_are_none(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((6, 2), np.float32))
+    edges = pd.DataFrame({"source": [0, 1, 2, 3, 4], "target": [1, 2, 3, 4, 5]})
+    edges.to_csv(tmp_path / "edges.csv", index=False)
+    store, _ = ingest(tmp_path / "edges.csv", tmp_path / "store", features=tmp_path / "x.npy")
     about, _ = shard_store(store, 2)
-    known = resolve(NodeLaGraph(**settings), owner="x")
-    found = encoding_of_share(Share(0, "", json.loads(json.dumps(about))), known)
-    assert found == fit_stored_encoding(store, known)
-
-
-def test_what_shards_cannot_encode_is_refused(tmp_path):
-    about, _ = shard_store(make_store(tmp_path, "none"), 2)
-
-    def encoded(**settings):
-        return encoding_of_share(Share(0, "", about), resolve(NodeLaGraph(**settings), owner="x"))
-
-    with pytest.raises(ConfigError, match="structure='auto' computes coordinates from all"):
-        encoded()
-    with pytest.raises(ConfigError, match="Set structure='none'"):
-        encoded(structure="always")
-    assert encoded(structure="none").kind == "degree"
-    with pytest.raises(ConfigError, match="encoded for the methods' defaults of the settings degr"):
-        encoded(structure="none", degree_cap=3)
+    with pytest.raises(ConfigError, match="structure='auto' computes coordinates from all edges"):
+        encoding_of_share(of_whole(store, about), resolve(NodeLaGraph(), owner="x"))

@@ -167,7 +167,9 @@ def own_shard(folder: Path) -> Share:
 
 
 def assigned_shards(readable: list[list[int]]) -> dict[int, int]:
-    """A shard for each process: process -> shard, for as many processes as possible.
+    """A shard for each process, that of its number if possible: process -> shard.
+
+    As many processes as possible have one.
 
     Args:
         readable: the shards that each process can read.
@@ -176,7 +178,7 @@ def assigned_shards(readable: list[list[int]]) -> dict[int, int]:
 
     def give(process: int, seen: set[int]) -> bool:
         # An augmenting path of a bipartite matching.
-        for shard in readable[process]:
+        for shard in sorted(readable[process], key=lambda shard: shard != process):
             if shard in seen:
                 continue
             seen.add(shard)

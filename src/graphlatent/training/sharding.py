@@ -13,8 +13,7 @@ from graphlatent.data.pieces.partition import has_metis, partition
 from graphlatent.data.store.shards import write_shards, written_shards
 from graphlatent.data.store.store import GraphStore
 from graphlatent.errors import InputError, bad_argument, warn
-from graphlatent.methods.registry import default_settings
-from graphlatent.training.stored_encoding import encoding_key, encodings_for_shards
+from graphlatent.training.stored_encoding import encodings_for_shards
 
 
 def shard_store(
@@ -25,7 +24,7 @@ def shard_store(
 ) -> tuple[dict[str, Any], bool]:
     """Write the shards of a store, clusters with few edges between them, into its folder 'shards'.
 
-    Shards of another number, or of other settings, are replaced once the new ones are complete.
+    Shards of another number are replaced once the new ones are complete.
 
     Args:
         store: the whole graph.
@@ -44,9 +43,8 @@ def shard_store(
         raise bad_argument(
             "count", owner="shard_store", allowed="a whole number of at least 2", got=count
         )
-    every = default_settings("node")
     known = written_shards(store, count=count)
-    if known is not None and {encoding_key(each) for each in every} <= set(known["encodings"]):
+    if known is not None:
         return known, False
     if count > store.num_nodes:
         raise InputError(
@@ -56,7 +54,7 @@ def shard_store(
     told("finding clusters", store.num_nodes)
     parts = _clusters(store, count)
     told("fitting encodings of features", store.num_nodes)
-    about = encodings_for_shards(store, every)
+    about = encodings_for_shards(store)
     return write_shards(store, parts, count=count, about=about, told=told), True
 
 
