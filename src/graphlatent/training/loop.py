@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from graphlatent.config import Settings
 from graphlatent.data.batches import Batch, BatchSource, WholeSource
-from graphlatent.data.sharing import moved_step, shared_plan
+from graphlatent.data.sharing import moved_step, share_name, shared_plan
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted, bad_argument
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
@@ -344,6 +344,8 @@ class Training:
         }
         if current() is not None:
             position["processes"] = world_size()
+        if (name := share_name(self.batches)) is not None:
+            position["shards"] = name
         return Snapshot(copies, json.dumps(position))
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -353,6 +355,10 @@ class Training:
             ValueError: where it is not one that this run could have saved; nothing is changed then.
         """
         tensors, position = dict(snapshot.tensors), check_snapshot(snapshot, self)
+        same_shards = position.get("shards") == share_name(self.batches)
+        if not same_shards:
+            # It has measured other nodes.
+            tensors |= self.watch.started()
         prefix = "model."
         weights = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
         self.model.load_state_dict(weights)
@@ -371,7 +377,11 @@ class Training:
         device = next(self.model.parameters()).device
         self.values = [row.to(device) for row in tensors["values"]]
         self.epoch, self.step = position["epoch"], position["step"]
-        self._share_anew(position.get("processes", 1))
+        if same_shards:
+            self._share_anew(position.get("processes", 1))
+        else:
+            # Other steps: the epoch begins again.
+            self.step, self.values = 0, []
         self.method.load_state(position["method"])
 
     def _share_anew(self, before: int) -> None:
