@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from graphlatent.encoder_size import memory_of_machine
-from graphlatent.errors import GraphLatentError, InputError
+from graphlatent.errors import GraphLatentError, InputError, shown
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -153,6 +153,9 @@ def refusing_damage(what: str, *, way_out: str = "") -> Iterator[None]:
             raise InputError(f"{what}. {first_line(error)} {way_out}".rstrip()) from error
         subject = what.partition(" cannot be read")[0]
         raise InputError(f"{subject} cannot be read: {os.strerror(error.errno)}.") from error
+    except UnicodeEncodeError as error:
+        # Of a name that the reader was given, not of what the file holds.
+        raise InputError(f"{shown(error.object)} is not valid UTF-8. Name it otherwise.") from error
     except Exception as error:
         raise InputError(f"{what}. {first_line(error)} {way_out}".rstrip()) from error
 
