@@ -48,7 +48,7 @@ def step_of(graph: GraphData, form: str, device: torch.device) -> Any:
         device=device,
     )
     training.model.train()
-    index = training.batches.plan(training.plan_generator)[0]
+    index = training.batches.plan(torch.Generator())[0]
     return lambda: training.stepper(training.batches, index)
 
 

@@ -317,7 +317,8 @@ def calibration_table() -> str:
         accuracy = f"{100 * found['accuracy']:.1f} %"
         lines.append(f"| {name} | {accuracy} | {' | '.join(errors)} | {low:.2f} to {high:.2f} |")
     about = (
-        f"Expected calibration error in points, ten bins, {record['seeds']} seeds together;"
+        f"Expected calibration error in points, ten bins, {record['seeds']} seeds together,"
+        ' `GraphLaGraph(size="small")`;'
         f" `{record['command']}`, {record['hardware']}, {record['date']}."
     )
     return "\n".join([*lines, "", about])

@@ -124,7 +124,7 @@ def fast_step(
     )
     training, _ = set_up(graph, LaGraph(settings, level="node"), device=device)
     training.model.train()
-    index = training.batches.plan(training.plan_generator)[0]
+    index = training.batches.plan(torch.Generator())[0]
     return lambda: training.stepper(training.batches, index)
 
 

@@ -333,12 +333,12 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         complete: bool = False,
         tell: Progress = no_progress,
     ) -> None:
-        """Set the learnt attributes; batch-norm statistics and the head see all training data.
-
-        The weights of a complete run contain them.
-        """
+        """Set the learnt attributes; batch-norm statistics and the head see all training data."""
+        # The weights of a complete run contain them.
         if not complete:
-            finish_alike(model, lambda: finish_model(training.method, model, data, progress=tell))
+            shares = isinstance(data, CSRGraph) and data.share is not None
+            finish = partial(finish_model, training.method, model, data, progress=tell)
+            finish_alike(model, finish, shares=shares)
         self.model_, self.features_, self.n_features_in_ = model.eval(), spec, spec.width
         # A new method object, since the one used in training refers to the training data.
         self.method_ = self.method(training.settings, level=self.level)

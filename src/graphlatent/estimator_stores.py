@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 from graphlatent.data.batches import Batch
 from graphlatent.data.memory_limit import require_memory
 from graphlatent.data.readers.options import TableOptions
-from graphlatent.data.readers.stores import check_directions, open_store, store_read_with
+from graphlatent.data.readers.stores import (
+    check_directions,
+    open_store,
+    refuse_shards,
+    store_read_with,
+)
 from graphlatent.data.store.store import AnyGraph, GraphStore
 from graphlatent.embedding import Embeddings, check_finite_rows
 from graphlatent.embedding_files import embed_by_rows, embed_to_file
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
 def layerwise_store(estimator: Estimator, X: Any) -> GraphStore | None:
     """The store that `X` is, where the fitted model can embed it layer by layer; else None."""
     estimator._check_fitted()
+    refuse_shards(X)
     store = open_store(X)
     if store is None or layerwise_refusal(estimator.method_, estimator.model_):
         return None
@@ -119,7 +125,7 @@ def complete_run(
 ) -> None:
     """Write the model of a run, which is complete only once it embeds what it was trained on.
 
-    The embeddings of a store are written into the run as they are computed.
+    The embeddings of a store are written into the run as they are computed; of a shard, none.
 
     Args:
         estimator: fitted.
@@ -128,7 +134,10 @@ def complete_run(
         everything: returns it as one batch, where it is in memory.
         progress: is told of every block of a store.
     """
-    if isinstance(graph, GraphStore):
+    if isinstance(graph, GraphStore) and graph.share is not None:
+        # No process has the whole store, which is embedded later.
+        pass
+    elif isinstance(graph, GraphStore):
         path = run.embeddings_path
         embed_store_to_file(estimator, graph, path, run=run, overwrite=True, progress=progress)
     else:

@@ -139,6 +139,16 @@ class TestRows:
         for choice in outcome.results[FROM_ZERO].choices:
             assert choice.settings["epochs"] in (1, 3) and choice.settings["lr"] in (1e-2, 1e-3)
 
+    def test_differences_from_raw_features(self):
+        lines = find_row("finetune-paper").differences("graph")
+        assert [(m.label, m.first.result) for m in lines if m.second.row == "few-raw"] == [
+            ("the paper's pre-training: frozen, minus raw features", CHOSEN),
+            (
+                "the paper's pre-training: fine-tuned, head from a probe, minus raw features",
+                FROM_PROBE,
+            ),
+        ]
+
     def test_raw_features(self, cell):
         outcome = find_row("few-raw").measure(cell)
         assert outcome.results[CHOSEN].mean > 0.8

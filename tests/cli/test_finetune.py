@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from commands import fails, run, told
-from graphlatent import GraphLatentWarning, RunFolder, load_classifier, probe
-from graphlatent.embedding import Embeddings
+from graphlatent import GraphLatentWarning, RunFolder, load_classifier, probe, saved
 from graphlatent.errors import OutputError
 from graphlatent.finetuning.classifier import FineTunedClassifier
 from graphlatent.io.atomic import LOCK
@@ -115,8 +114,9 @@ def test_mistakes(people):
     assert fails(*base, "--label", "city", *out).startswith(
         f"Column 'city' was a feature of {people / 'run'}, so it cannot be predicted with it. Train"
     )
+    # Before a file is read
     assert "--ratio must be a number between 0 and 1. Got 2." in fails(
-        *base, *labelled, "--ratio", 2, *out
+        "finetune", people / "run", people / "none.csv", *labelled, "--ratio", 2, *out
     )
     assert "The setting 'lr' must be a float in the range (0, inf). Got -1.0" in fails(
         *base, *labelled, "--lr", -1, *out
@@ -158,7 +158,7 @@ def test_no_other_process_writes_between_training_and_the_last_file(people, monk
 
         return attempted
 
-    for owner, name in ((FineTunedClassifier, "fit"), (Embeddings, "save")):
+    for owner, name in ((FineTunedClassifier, "fit"), (saved, "write_embeddings")):
         monkeypatch.setattr(owner, name, after_an_attempt(getattr(owner, name)))
     told("finetune", people / "run", *arguments(people), "--label", "kind", "--out", new)
     assert refusals == [True, True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feature_graphs import objects
+from graphlatent.data import coordinates
 from graphlatent.data.coordinates import ROUNDS, NodeCoordinates, storable_ids
 from graphlatent.data.graph import GraphData
+from graphlatent.data.structure import unit_rows
 from graphlatent.errors import GraphLatentWarning, InputError
 
 
@@ -31,6 +34,35 @@ def graph_of(pairs, ids, weights=None):
 def known(ids=(10, 20, 30), scale=1.0):
     values = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     return NodeCoordinates(values, np.array(ids), scale)
+
+
+def test_similarity_is_that_of_all_edges_whatever_the_blocks(monkeypatch):
+    pairs = [(i, (7 * i + 1) % 40) for i in range(40)]
+    graph = graph_of(pairs, list(range(40)))
+    values = unit_rows(torch.randn(40, 5, generator=torch.Generator().manual_seed(0)), floor=0.0)
+    source, target = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]].numpy()
+    by_hand = (values.numpy()[source] * values.numpy()[target]).sum(1).mean()
+    for size in (1, 7, 1000):
+        monkeypatch.setattr(coordinates, "_BLOCK", size)
+        assert NodeCoordinates.of(graph, values).similarity == pytest.approx(by_hand, rel=1e-5)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="no peak of memory")
+def test_similarity_takes_no_matrix_of_all_edges():
+    num_nodes, dim = 1000, 128
+    index = torch.randint(num_nodes, (2, 1_000_000), generator=torch.Generator().manual_seed(0))
+    graph = GraphData(index, num_nodes, torch.tensor([0, num_nodes]), undirected=False)
+    values = torch.ones(num_nodes, dim) / dim**0.5
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    assert NodeCoordinates.of(graph, values).similarity == pytest.approx(1.0)
+    # The rows of both ends of all edges are 1 GB.
+    assert resident("VmHWM") - before < 500e6
+
+
+def resident(field):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
 
 
 def test_known_nodes_have_their_rows_in_any_order():

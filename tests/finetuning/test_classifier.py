@@ -27,7 +27,7 @@ from graphlatent import (
 )
 from graphlatent.data.batches import GraphBatches
 from graphlatent.errors import ConfigError, InputError, NonFiniteLossError
-from graphlatent.finetuning.labels import label_weights, read_labels
+from graphlatent.finetuning.labels import held_out, label_weights, read_labels
 from graphlatent.finetuning.loss import label_loss
 from graphlatent.finetuning.settings import FineTuneSettings
 from graphlatent.finetuning.tuner import FineTuner, training_mode, tunable_copy
@@ -172,6 +172,20 @@ class TestFitting:
         fitted = graph_classifier(validation_ratio=0.0, epochs=3, linear_probe=False).fit(data, y)
         assert [each.epoch for each in fitted.history_] == [1, 2, 3]
         assert fitted.best_epoch_ is None and float(fitted.head_.temperature) == 1.0
+
+    def test_the_temperature_is_that_of_the_validation_part(self):
+        data, y = graphs_and_classes(shift=0.5)
+        fitted = graph_classifier(random_state=2).fit(data, y)
+        labels = read_labels(y, num_rows=len(y), of="graph", owner="test")
+        train, val = held_out(labels, 0.2, generator=torch.Generator().manual_seed(2 * 4 + 1))
+        found, head = float(fitted.head_.temperature), fitted.head_
+        rows, codes = torch.from_numpy(fitted.estimator_.transform(data)), torch.from_numpy(y)
+        temperatures = []
+        for part in (val, train):
+            head.fit_temperature(head(rows[part]), codes[part])
+            temperatures.append(float(head.temperature))
+        assert temperatures[0] == pytest.approx(found, rel=1e-4)
+        assert temperatures[1] != pytest.approx(found, rel=1e-2)
 
     def test_one_label_of_each_class(self):
         data, y = graphs_and_classes(shift=3.0)

@@ -83,6 +83,21 @@ def test_all_in_one_piece_is_the_full_batch(name, way, kind):
             torch.testing.assert_close(second[key], value, rtol=1e-9, atol=1e-9, msg=key)
 
 
+@pytest.mark.parametrize("name", ["plus", "paper", "bgrl", "dgi"])
+@pytest.mark.parametrize("way", ["nodes", "clusters", "neighbors"])
+def test_training_on_one_piece_is_training_on_the_full_batch(way, name):
+    """Through an estimator, which makes the pieces itself, over several epochs in float32."""
+    graph = drawn_graph(3, size=30, density=0.2)
+    cls, chosen = METHODS[name]
+    values = {**SMALL, **chosen, "nodes_per_step": 30, "num_neighbors": None}
+    full = cls(**values, batching="full").fit(graph)
+    pieces = cls(**values, batching=way).fit(graph)
+    assert pieces.settings_.batching == way
+    assert pieces.history_.loss == pytest.approx(full.history_.loss, rel=1e-4)
+    # Later losses follow from earlier steps.
+    assert len(set(full.history_.loss)) == SMALL["epochs"]
+
+
 @pytest.mark.parametrize("name", ["plus", "paper", "paper, GIN", "dgi"])
 @pytest.mark.parametrize("directed", [False, True])
 def test_with_all_neighbours_seeds_have_the_embeddings_of_the_whole_graph(name, directed):

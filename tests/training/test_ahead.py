@@ -12,7 +12,7 @@ from graphlatent import NodeBGRL, NodeLaGraph
 from graphlatent.config import resolve
 from graphlatent.data.batches import FullBatches, full_batch
 from graphlatent.errors import TrainingInterrupted
-from graphlatent.training.ahead import cut_ahead
+from graphlatent.training.ahead import Plans, cut_ahead
 from graphlatent.training.hooks import Hooks
 from graphlatent.training.setup import set_up
 from piece_cases import CPU, drawn_graph, neighbor_pieces, plain
@@ -78,16 +78,63 @@ def test_resumed_in_the_middle_of_an_epoch_is_bit_identical(way):
             assert torch.equal(weights(other)[name], value)
 
 
+def plans(source, *, epochs=1, done=0):
+    return Plans(source.plan, generator(0).get_state(), epochs=epochs, done=done)
+
+
 def test_a_worker_cuts_the_next_step_while_this_one_runs():
     source = neighbor_pieces(drawn_graph(1, size=20))
     cut, taken = [], source.take
     source.take = lambda index: (cut.append(threading.current_thread().name), taken(index))[1]
-    plan = source.plan(generator(0))
-    with cut_ahead(source, plan, num_workers=1) as batches:
+    upcoming = plans(source)
+    with cut_ahead(source, upcoming, num_workers=1) as batches:
+        plan, _ = upcoming.take()
         batches.take(plan[0])
         with pytest.raises(ValueError, match="in the order of the plan"):
             batches.take(plan[2])
     assert len(cut) >= 1 and all(name.startswith("pieces") for name in cut)
+    assert threads() == []
+
+
+def test_plans_are_those_of_epochs_one_after_another_however_far_they_are_read():
+    source = neighbor_pieces(drawn_graph(1, size=20))
+    gen = generator(0)
+    wanted = [(source.plan(gen), gen.get_state()) for _ in range(3)]
+    for num_read in range(4):
+        upcoming = plans(source, epochs=3, done=2)
+        read = [upcoming.read_ahead() for _ in range(num_read)]
+        for epoch, (steps, state) in enumerate(wanted):
+            plan, after = upcoming.take()
+            assert torch.equal(torch.stack(plan), torch.stack(steps))
+            assert torch.equal(after, state)
+            if epoch < num_read:
+                # The very tensors, of the first epoch without the steps that are done.
+                left = plan[2:] if epoch == 0 else plan
+                assert [id(step) for step in read[epoch]] == [id(step) for step in left]
+        assert upcoming.read_ahead() is None
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_first_step_of_the_next_epoch_is_cut_while_the_last_of_this_one_runs(workers):
+    """An epoch of one random subset would otherwise never have anything cut ahead."""
+    values = {"steps_per_epoch": 1, "epochs": 4, "diagnostics": False}
+    training = begun("nodes", num_workers=workers, **values)
+    source, cut = training.batches, []
+    taken = source.take
+    source.take = lambda index: (cut.append(index), taken(index))[1]
+    stepped, seen = training.stepper, []
+
+    def step(batches, index):
+        values = stepped(batches, index)
+        seen.append((len(batches.cutting), index))
+        return values
+
+    step.reset = stepped.reset
+    training.stepper = step
+    training.run()
+    assert [count for count, _ in seen] == [min(workers, 3 - done) for done in range(4)]
+    # No step is cut that is not taken.
+    assert sorted(map(id, cut)) == sorted(id(index) for _, index in seen)
     assert threads() == []
 
 
@@ -119,9 +166,8 @@ def test_a_stop_waits_for_the_workers():
 
 def test_other_sources_are_not_wrapped():
     whole = FullBatches(full_batch(drawn_graph(0), prepare=plain, device=CPU))
-    plan = whole.plan(generator(0))
-    with cut_ahead(whole, plan, num_workers=2) as batches:
+    with cut_ahead(whole, plans(whole), num_workers=2) as batches:
         assert batches is whole
     pieces = neighbor_pieces(drawn_graph(0))
-    with cut_ahead(pieces, pieces.plan(generator(0)), num_workers=0) as batches:
+    with cut_ahead(pieces, plans(pieces), num_workers=0) as batches:
         assert batches is pieces

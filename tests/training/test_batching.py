@@ -14,6 +14,7 @@ from cases import random_graph
 from graphlatent import NodeBGRL, NodeDGI, NodeLaGraph
 from graphlatent.config import resolve, to_mapping
 from graphlatent.data.csr import CSRGraph, MatrixRows
+from graphlatent.data.memory_limit import limited_memory
 from graphlatent.errors import ConfigError, GraphLatentWarning, InputError
 from graphlatent.methods.lagraph.settings import PIECE_STEPS, NodeLaGraphSettings
 from graphlatent.ops.sparse import SparseMatrix
@@ -27,7 +28,7 @@ SIZE = GraphSize(1_000_000, 20_000_000, 100_000_000)
 
 
 def chosen(monkeypatch, available, size=SIZE, **values):
-    monkeypatch.setattr(module, "available_memory", lambda: available)
+    monkeypatch.setattr(module, "memory_limit", lambda: available)
     settings = NodeLaGraphSettings(**values)
     return chosen_batching(settings, size, device=CPU, owner="NodeLaGraph").batching
 
@@ -40,13 +41,19 @@ class TestChoice:
 
     def test_clusters_where_it_does_not(self, monkeypatch):
         said = (
-            r"^A training step on the whole graph would take about 9\.65 GB of memory, and 4 GB are"
-            r" available: batching='clusters' was chosen, with about 5,000 nodes a step\. Set"
+            r"^Training on the whole graph at once would take about 12\.7 GB of memory, and 4 GB"
+            r" may be used: batching='clusters' was chosen, with about 5,000 nodes a step\. Set"
             r" batching to choose otherwise\.$"
         )
         pytest.importorskip("pymetis")
         with pytest.warns(GraphLatentWarning, match=said):
             assert chosen(monkeypatch, 4 * 10**9) == "clusters"
+
+    def test_a_limit_of_the_user_counts(self):
+        pytest.importorskip("pymetis")
+        with limited_memory("1GB"), pytest.warns(GraphLatentWarning, match="1 GB may be used"):
+            settings = chosen_batching(NodeLaGraphSettings(), SIZE, device=CPU, owner="NodeLaGraph")
+        assert settings.batching == "clusters"
 
     def test_neighbors_without_pymetis(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "pymetis", None)
@@ -129,7 +136,7 @@ def test_auto_is_stored_as_what_was_chosen_and_kept_on_resuming(tmp_path, monkey
     pytest.importorskip("pymetis")
     graph = drawn_graph(1, size=30, density=0.2)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "available_memory", lambda: 1000)
+        patch.setattr(module, "memory_limit", lambda: 1000)
         with pytest.warns(GraphLatentWarning, match="batching='clusters' was chosen"):
             first = NodeLaGraph(**SMALL).fit(graph, run=tmp_path / "run")
     config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())

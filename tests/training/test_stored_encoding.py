@@ -31,6 +31,7 @@ class InMemoryStore:
     def __init__(self, graph: GraphData) -> None:
         self.graph, self.taken = graph, []
 
+    share = None
     num_nodes = property(lambda self: self.graph.num_nodes)
     num_edges = property(lambda self: self.graph.num_edges)
 

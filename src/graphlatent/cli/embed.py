@@ -40,13 +40,14 @@ def embed(
     .parquet or .npy file; a killed command goes on where it was.
     """
     with command_output(quiet=quiet, as_json=as_json, debug=debug, timeout=timeout) as output:
-        from graphlatent.data.readers.stores import is_store_path, store_read_with
+        from graphlatent.data.readers.stores import is_store_path, refuse_shards, store_read_with
         from graphlatent.embedding import check_embedding_path
         from graphlatent.embedding_files import SUFFIXES
         from graphlatent.io.scratch import in_words
         from graphlatent.methods.registry import load_estimator
         from graphlatent.ops.collective import rank
 
+        refuse_shards(source)
         in_blocks = is_store_path(source) and out.suffix.lower() in SUFFIXES
         if rank() == 0 and not in_blocks:
             check_embedding_path(out, overwrite=overwrite)

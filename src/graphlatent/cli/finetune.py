@@ -83,6 +83,8 @@ def finetune(
             "linear_probe": False if no_probe else None,
             "random_state": seed,
         }
+        if ratio is not None and not 0 < ratio < 1:
+            raise ConfigError(f"--ratio must be a number between 0 and 1. Got {ratio:g}.")
         estimator = load_estimator(run_path)
         classifier = classifier_class(estimator.level).from_pretrained(estimator)
         classifier.set_params(**{name: v for name, v in given.items() if v is not None})
@@ -156,8 +158,6 @@ def _labels(graph: GraphData, ratio: float | None, classifier: FineTunedClassifi
         raise ConfigError("There are no labels. Name their column with --label.")
     if ratio is None:
         return graph.y, None
-    if not 0 < ratio < 1:
-        raise ConfigError(f"--ratio must be a number between 0 and 1. Got {ratio:g}.")
     y = graph.y.astype(object)
     num_rows = graph.num_nodes if classifier.level == "node" else graph.num_graphs
     labels = read_labels(y, num_rows=num_rows, of=classifier.level, owner="finetune")

@@ -37,8 +37,7 @@ def info(
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         from graphlatent.data.describe import describe_graph, find_problems
         from graphlatent.data.describe_columns import column_facts, in_lines
-        from graphlatent.data.readers.stores import is_store_path
-        from graphlatent.data.store.store import GraphStore
+        from graphlatent.data.readers.stores import is_store_path, opened
         from graphlatent.io.regular_files import is_folder
         from graphlatent.io.runfolder import RunFolder
 
@@ -48,7 +47,7 @@ def info(
             facts = _about_run(run)
         elif is_store_path(source):
             # Its sizes are in its manifest; the graph may not fit into memory.
-            facts = describe_store(GraphStore.open(source))
+            facts = describe_store(opened(Path(source)))
         else:
             options = reading.table_options()
             # The notes are in the table.

@@ -64,6 +64,15 @@ def ingest(
     threads: Annotated[
         int | None, typer.Option("--threads", metavar="NUMBER", help="Of DuckDB (all cores).")
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            "--shards",
+            metavar="NUMBER",
+            min=2,
+            help="Also write so many parts into OUT/shards, one for each of several processes.",
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -93,6 +102,7 @@ def ingest(
                 overwrite=overwrite,
                 told=told,
             )
+            sharded = None if shards is None else _shards(store, shards, memory=memory, told=told)
         seconds = round(time.monotonic() - began, 3)
         size = f"{counted(store.num_nodes, 'node')}, {_edges_in_words(store)}"
         if written:
@@ -101,15 +111,54 @@ def ingest(
         else:
             output.say(f"{out} is up to date: {size}. The tables and options are as they were.")
         about = describe_store(store)
+        if sharded is not None:
+            about["shards"] = _report_shards(output, out, *sharded)
         output.result({**about, "store": str(out), "written": written, "seconds": seconds})
 
 
+def _shards(
+    store: GraphStore, count: int, *, memory: str | None, told: Callable[[str, int], None]
+) -> tuple[dict[str, Any], bool]:
+    # Importing takes seconds.
+    told("preparing shards", 0)
+    from graphlatent.data.memory_limit import limited_memory
+    from graphlatent.training.sharding import shard_store
+
+    with limited_memory(memory):
+        return shard_store(store, count, told=told)
+
+
+def _report_shards(
+    output: Output, out: Path, about: dict[str, Any], written: bool
+) -> dict[str, Any]:
+    """Say what the shards are; the same for a program."""
+    from graphlatent.data.store.share import share_of
+
+    folder, count = out / "shards", about["count"]
+    lost, total = about["lost_edges"], about["num_distinct_edges"]
+    sizes = [shard["num_nodes"] for shard in about["parts"]]
+    nodes = f"{min(sizes):,} to {max(sizes):,} nodes"
+    if written:
+        output.say(
+            f"Wrote {count} shards into {folder}, of {nodes} each. {lost:,} of {total:,} edges"
+            f" ({share_of(lost, total)}) are between them: training on shards does not see these."
+        )
+        train = f"torchrun --nproc-per-node {count} -m graphlatent train"
+        output.say(f"Train on them: {train} {shlex.quote(str(folder))} --out RUN")
+    else:
+        output.say(f"{folder} is up to date: {count} shards, of {nodes} each.")
+    return {"count": count, "nodes": sizes, "lost_edges": lost, "written": written}
+
+
 def describe_store(store: GraphStore) -> dict[str, Any]:
-    """What a store holds."""
+    """What a store holds; a share, with the other shards."""
+    about = {} if store.share is None else store.share.about
+    shards = {"shards": about["count"], "lost_edges": about["lost_edges"]} if about else {}
     return {
-        "nodes": store.num_nodes,
-        "edges": store.num_distinct_edges,
-        "stored_edges": store.num_edges,
+        "nodes": about.get("num_nodes", store.num_nodes),
+        "edges": about.get("num_distinct_edges", store.num_distinct_edges),
+        "stored_edges": about.get("num_edges", store.num_edges),
+        **shards,
         "undirected": store.undirected,
         "weighted": store.weighted,
         "features": store.feature_kind or "none",

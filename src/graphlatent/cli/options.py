@@ -315,6 +315,14 @@ class SettingsOptions:
             help="Columns of the embedding, at most; where it is the encoder's output, its width.",
         ),
     ] = None
+    batching: Annotated[
+        str | None,
+        typer.Option(
+            "--batching",
+            metavar="WAY",
+            help="Nodes: what a step sees: auto, full, nodes, clusters or neighbors.",
+        ),
+    ] = None
 
     @property
     def short(self) -> dict[str, int | float | str]:
@@ -324,6 +332,7 @@ class SettingsOptions:
             "lr": self.lr,
             "random_state": self.seed,
             "device": self.device,
+            "batching": self.batching,
         }
         return {name: value for name, value in given.items() if value is not None}
 

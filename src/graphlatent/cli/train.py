@@ -79,6 +79,7 @@ def train(
         from graphlatent.cli.ingest import describe_store
         from graphlatent.data.describe import describe_graph
         from graphlatent.data.graph import GraphData
+        from graphlatent.data.memory_limit import limited_memory
         from graphlatent.data.readers.stores import is_store_path
         from graphlatent.data.store.store import GraphStore
         from graphlatent.estimator_stores import store_in_pieces
@@ -90,6 +91,8 @@ def train(
         from graphlatent.training.encoding import uses_coordinates
         from graphlatent.training.several import check_shareable
 
+        # It also counts in choosing what a step sees, and how a graph is cut.
+        stack.enter_context(limited_memory(reading.max_memory))
         run = RunFolder(out, replace=overwrite)
         if rank() == 0:
             stack.enter_context(to_be_written(run, resume=resume))
@@ -121,6 +124,7 @@ def train(
             if store is None:
                 estimator.embed(graph)
             return
+        share = graph.share if isinstance(graph, GraphStore) else None
         if isinstance(graph, GraphStore):
             about = {"graphs": 1, **describe_store(graph)}
         else:
@@ -128,6 +132,10 @@ def train(
         about |= input_paths(source, reading.nodes)
         output.note(_summary(about, fitted))
         _tell_conditions(output, resolved, fitted)
+        if share is not None:
+            output.note(
+                f"{share.count} shards: {share.lost_edges()}, and training does not see them"
+            )
         if run.complete and resume:
             output.note(f"the run in {out} is trained; what it lacks is written")
         began = time.monotonic()
@@ -137,7 +145,7 @@ def train(
             with output.timed("embeddings computed and written"):
                 embeddings = estimator.embed(graph)
                 write_embeddings(run, embeddings)
-        elif not run.embeddings_path.is_file():
+        elif share is None and not run.embeddings_path.is_file():
             # Those of a store are written before a run is complete.
             estimator.embed_to(graph, run.embeddings_path)
         output.detail(f"CPU threads in training: {estimator.num_threads_}")
@@ -151,10 +159,18 @@ def train(
             made = map_of_run(embeddings, labels, label_name=name, run=run)
             write_map(made, run.map_path)
             result["map"] = str(run.map_path)
+        if share is not None:
+            result["embeddings"] = None
         write_json(run.results_path, result)
         values = graph.y if isinstance(graph, GraphData) else None
         command = _probe_command(run, source, reading, options, values=values)
         _report(output, result, probe=command)
+        if share is not None:
+            whole = shlex.join([str(run.path), share.about["store"]])
+            output.say(
+                "No process has the whole graph, so that no embeddings were written. On a machine"
+                f" that has it: graphlatent embed {whole} --out FILE.parquet"
+            )
 
 
 def _config_of_first(run: RunFolder) -> RunConfig:
@@ -344,9 +360,9 @@ def _report(output: Output, result: dict[str, Any], *, probe: str | None) -> Non
     output.say(f"Trained {counted(result['epochs'], 'epoch')} in {result['seconds']:.1f} s{loss}.")
     if result["selected_epoch"] != result["epochs"]:
         output.say(f"The weights are those after epoch {result['selected_epoch']}.")
-    output.say(
-        f"{counted(rows, 'embedding')} of width {result['embedding_dim']} in {result['embeddings']}"
-    )
+    if result["embeddings"] is not None:
+        width, where = result["embedding_dim"], result["embeddings"]
+        output.say(f"{counted(rows, 'embedding')} of width {width} in {where}")
     if "map" in result:
         output.say(
             f"Map: {result['map']}. Other colours: graphlatent map {result['run']} --color COLUMN"

@@ -28,6 +28,8 @@ ROUNDS = 10
 """New nodes are reached over at most this many edges from fitted nodes."""
 # Fewer edges between known nodes than this say nothing about whether ids mean the same nodes.
 _FEW_EDGES = 6
+# Edges whose rows are compared at a time.
+_BLOCK = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,9 +233,13 @@ def _mean_cosine(rows: Tensor, graph: GraphData, chosen: Tensor) -> float:
     chosen = chosen & (source != target)
     if graph.edge_weight is not None:
         chosen = chosen & (graph.edge_weight != 0)
-    if int(chosen.sum()) < _FEW_EDGES:
+    count = int(chosen.sum())
+    if count < _FEW_EDGES:
         return nan
-    return float((rows[source[chosen]] * rows[target[chosen]]).sum(1).mean())
+    # The rows of all edges would be a matrix of E x D.
+    blocks = zip(source[chosen].split(_BLOCK), target[chosen].split(_BLOCK), strict=True)
+    total = sum((rows[a] * rows[b]).sum(dtype=torch.float64) for a, b in blocks)
+    return float(total) / count
 
 
 def _texts(tensors: Mapping[str, Tensor]) -> Array:

@@ -58,6 +58,8 @@ class CSRGraph:
         coordinates: for the embedding, float32 [N, C], or None.
         edge_attr: features of the edges, float32 [E, D], or None.
         graph_id: graph of each node, int64 [N], ascending; None where there is one graph.
+        share: names the shards of which this is one, where other processes have the others; None
+            for a whole graph.
     """
 
     indptr: Tensor
@@ -68,6 +70,7 @@ class CSRGraph:
     coordinates: Tensor | None = None
     edge_attr: Tensor | None = None
     graph_id: Tensor | None = None
+    share: str | None = None
 
     @classmethod
     def of(cls, graph: GraphData) -> CSRGraph:

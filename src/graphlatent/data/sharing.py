@@ -3,7 +3,8 @@
 All make the same plan, from the same generator, and each takes its part of every step: of a
 mini-batch of graphs, some of the graphs; of steps on pieces of one graph, a piece of its own, so
 that a step of K processes has K pieces. Steps that are drawn independently of each other are as
-many as for one process; a pass over the graph has about a K-th of the steps.
+many as for one process; a pass over the graph has about a K-th of the steps. Processes that have
+shards each make a plan of their own.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from graphlatent.data.batches import BatchSource, GraphBatches
+from graphlatent.data.pieces import PieceSource
+from graphlatent.ops.collective import gathered_json
 
 
 def shared_plan(
@@ -33,12 +37,37 @@ def shared_plan(
     """
     if size == 1:
         return source.plan(generator)
+    if isinstance(source, PieceSource) and source.graph.share is not None:
+        return _plan_of_share(source, generator, rank=rank)
     if isinstance(source, GraphBatches):
         return [torch.tensor_split(step, size)[rank] for step in source.plan(generator)]
     rounds = size if _independent(source) else 1
     pieces = [piece for _ in range(rounds) for piece in source.plan(generator)]
     steps = math.ceil(len(pieces) / size)
     return [pieces[(step * size + rank) % len(pieces)] for step in range(steps)]
+
+
+def _plan_of_share(source: PieceSource, generator: torch.Generator, *, rank: int) -> list[Tensor]:
+    """The steps of a process that has a shard.
+
+    All have as many as the one with the most; the others begin again where theirs end. One number
+    is drawn from `generator`, so that it is in the same state everywhere.
+    """
+    drawn = int(torch.randint(2**62, (), generator=generator))
+    (seed,) = np.random.SeedSequence((drawn, rank)).generate_state(1, np.uint64)
+    own = source.plan(torch.Generator().manual_seed(int(seed) >> 1))
+    return [own[step % len(own)] for step in range(max(source.steps_of_shares, len(own)))]
+
+
+def agree_on_steps(source: BatchSource) -> None:
+    """Where processes have shards, tell a source how many steps the one with the most has."""
+    if isinstance(source, PieceSource) and source.graph.share is not None:
+        source.steps_of_shares = max(gathered_json(source.num_steps))
+
+
+def share_name(source: BatchSource) -> str | None:
+    """What names the shards that processes have, in a checkpoint; None where they have none."""
+    return source.graph.share if isinstance(source, PieceSource) else None
 
 
 def moved_step(step: int, source: BatchSource, *, before: int, now: int) -> int:

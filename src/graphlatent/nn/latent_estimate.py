@@ -34,6 +34,7 @@ from graphlatent.nn.similarity import (
     similarity_of,
     two_way,
 )
+from graphlatent.ops.collective import current, gathered_json, rank
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.ops.svd import with_fixed_signs
 
@@ -335,6 +336,17 @@ class Probes:
         self.size, self.generator, self._drawn = size, generator, 0
         self.width = size if self.exact else _PROBES
         self.count = size if self.exact else size * _PROBES
+
+    def of_process(self, count: int) -> Probes:
+        """Those of this process, which has `count` of the nodes: the entries of other vectors."""
+        if current() is None:
+            return self
+        own = Probes(self.size, self.generator)
+        own._drawn = sum(gathered_json(count)[: rank()])
+        if not self.exact:
+            seed = int(torch.randint(2**62, (), generator=self.generator))
+            own.generator = torch.Generator().manual_seed(seed + rank())
+        return own
 
     def rows(self, count: int) -> Tensor:
         """The next `count` rows of the matrix [N, width] whose columns are the vectors."""

@@ -155,6 +155,8 @@ def measure_by_blocks(
 ) -> None:
     """`measure_statistics` of a function of rows, from blocks of rows, in float64.
 
+    Of several processes, they are those of the rows of all.
+
     Args:
         norms: the batch norms that run, in the order in which they run; in evaluation mode.
         blocks: yields all rows in blocks, each time that it is called: once for each norm.
@@ -168,6 +170,7 @@ def measure_by_blocks(
                 run(rows)
         finally:
             hook.remove()
+        moments = moments.over_processes()
         if moments.count:
             norm.mean = moments.mean.to(norm.mean)
             norm.var = moments.variance.to(norm.var)

@@ -7,13 +7,15 @@ columns.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import nan
 
 import torch
 from torch import Tensor
 
-from graphlatent.data.measurements import FEW, has_measurements
+from graphlatent.data.measurements import FEW, are_measurements, count_nonzero
+from graphlatent.ops.collective import alone, current, summed, total_of
 from graphlatent.ops.sparse import SparseMatrix, multiply, to_dense, unit_rows
 
 VARIANCE_RANGE = (0.05, 1.0)
@@ -131,7 +133,11 @@ class NeighbourSums:
 
 
 def feature_similarity(
-    x: Tensor | SparseMatrix, matrix: SparseMatrix, *, generator: torch.Generator
+    x: Tensor | SparseMatrix,
+    matrix: SparseMatrix,
+    *,
+    generator: torch.Generator,
+    shared: bool = False,
 ) -> NeighbourSimilarity:
     """An estimate of the similarity of neighbours from features of any kind.
 
@@ -142,18 +148,28 @@ def feature_similarity(
         x: features [N, F].
         matrix: [N, N]; its diagonal is not used.
         generator: of the projection, on the CPU.
+        shared: several processes have different nodes, with the edges between those, and the
+            estimate is for all.
     """
+    with nullcontext() if shared else alone():
+        return neighbour_similarity(_comparable(x, generator), matrix)
+
+
+def _comparable(x: Tensor | SparseMatrix, generator: torch.Generator) -> Tensor:
+    """The rows whose similarity is measured, as `feature_similarity` says."""
     if x.shape[1] <= FEW:
         dense = to_dense(x)
-        square = dense.to(torch.float64).square().mean(0)
+        square = _mean(dense.to(torch.float64).square())
         scale = torch.where(square > 0, square, 1.0).rsqrt()
-        return neighbour_similarity(dense * scale.to(dense.dtype), matrix)
-    rows = x if has_measurements(x) else unit_rows(x)
+        return dense * scale.to(dense.dtype)
+    shape = (total_of(x.shape[0]), x.shape[1])
+    measured = are_measurements(total_of(count_nonzero(x)), shape)
+    rows = x if measured else unit_rows(x)
     if x.shape[1] <= _PROJECTED:
-        return neighbour_similarity(to_dense(rows), matrix)
+        return to_dense(rows)
     directions = torch.randn(x.shape[1], _PROJECTED, generator=generator)
     directions = directions.to(device=x.device, dtype=x.dtype)
-    return neighbour_similarity(multiply(rows, directions), matrix)
+    return multiply(rows, directions)
 
 
 def neighbour_similarity(rows: Tensor, matrix: SparseMatrix) -> NeighbourSimilarity:
@@ -175,9 +191,9 @@ def neighbour_similarity(rows: Tensor, matrix: SparseMatrix) -> NeighbourSimilar
 
 
 def neighbour_sums(rows: Tensor, matrix: SparseMatrix) -> NeighbourSums:
-    """What the correlations of `neighbour_similarity` are computed from."""
+    """What the correlations of `neighbour_similarity` are computed from, over all processes."""
     exact = rows.to(torch.float64)
-    centred = exact - exact.mean(0)
+    centred = exact - _mean(exact)
     squares = centred.square().sum(1)
     row, col = matrix.row, matrix.col
     value = matrix.value.to(torch.float64) * (row != col)
@@ -188,18 +204,25 @@ def neighbour_sums(rows: Tensor, matrix: SparseMatrix) -> NeighbourSums:
     edges = SparseMatrix(matrix.crow, col, value.to(rows.dtype), matrix.shape)
     around = edges.multiply(centred.to(rows.dtype)).to(torch.float64)
     return NeighbourSums(
-        num_nodes=len(rows),
-        num_entries=int((value != 0).sum()),
-        products=(centred * around).sum(),
-        around=around.square().sum(),
-        ends=(value.square() * squares[col]).sum(),
-        weight=value.sum(),
-        weights_of_rows=sums(value).square().sum(),
-        squared=value.square().sum(),
-        two_way=two_way(matrix, value),
-        square=squares.mean(),
-        gram=centred.T @ centred,
+        num_nodes=total_of(len(rows)),
+        num_entries=total_of(int((value != 0).sum())),
+        products=summed((centred * around).sum()),
+        around=summed(around.square().sum()),
+        ends=summed((value.square() * squares[col]).sum()),
+        weight=summed(value.sum()),
+        weights_of_rows=summed(sums(value).square().sum()),
+        squared=summed(value.square().sum()),
+        two_way=summed(two_way(matrix, value)),
+        square=_mean(squares),
+        gram=summed(centred.T @ centred),
     )
+
+
+def _mean(rows: Tensor) -> Tensor:
+    """The mean of the rows of all processes."""
+    if current() is None:
+        return rows.mean(0)
+    return summed(rows.sum(0)) / total_of(len(rows))
 
 
 def similarity_of(sums: NeighbourSums) -> NeighbourSimilarity:

@@ -186,6 +186,36 @@ def all_sum_detached(tensor: Tensor) -> Tensor:
         return all_sum(tensor.detach())
 
 
+def summed(tensor: Tensor) -> Tensor:
+    """The sum of a tensor over all processes, the same bits in all, without a gradient.
+
+    For sums after long work of different lengths: processes wait as long as the others are alive.
+    """
+    barrier()
+    return all_sum_detached(tensor)
+
+
+def total_of(number: float) -> int:
+    """The sum of a whole number over all processes."""
+    return int(summed(torch.tensor(float(number), dtype=torch.float64)))
+
+
+def mean_of_processes(number: float, *, weight: float) -> float:
+    """The mean of the numbers of all processes, by their weights."""
+    parts = gathered_json([number, weight])
+    total: float = sum(n * w for n, w in parts)
+    return total / float(sum(w for _, w in parts))
+
+
+def of_first(tensor: Tensor) -> Tensor:
+    """A tensor that all have computed from the same numbers, as the first has it.
+
+    Decompositions may differ between machines in their last bits, or in signs.
+    """
+    broadcast_tensors([tensor])
+    return tensor
+
+
 class _AllSum(torch.autograd.Function):
     """The sum over processes; its gradient is the sum of the gradients of all processes."""
 

@@ -12,6 +12,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from graphlatent.ops.collective import barrier, current, gathered_rows
+
 Rows: TypeAlias = Callable[[int, int], Tensor]
 """The rows from `start` to `stop` of a matrix that is computed, or read, by blocks."""
 MEMORY = 256_000_000
@@ -75,13 +77,27 @@ class RowMoments:
             return
         exact = rows.to(torch.float64)
         mean = exact.mean(0)
-        squares = (exact - mean).square_().sum(0)
+        self._merge(len(rows), mean, (exact - mean).square_().sum(0))
+
+    def over_processes(self) -> RowMoments:
+        """The moments of the rows of all processes, each of which has some."""
+        if current() is None:
+            return self
+        barrier()
+        merged = RowMoments()
+        count = torch.tensor([float(self.count)], dtype=torch.float64)
+        for part in gathered_rows(torch.cat([count, self.mean, self.squares])[None]):
+            mean, squares = part[0, 1:].chunk(2)
+            merged._merge(int(part[0, 0]), mean, squares)
+        return merged
+
+    def _merge(self, count: int, mean: Tensor, squares: Tensor) -> None:
         if not self.count:
-            self.count, self.mean, self.squares = len(rows), mean, squares
+            self.count, self.mean, self.squares = count, mean, squares
             return
-        total, change = self.count + len(rows), mean - self.mean
-        self.mean = self.mean + change * (len(rows) / total)
-        self.squares = self.squares + squares + change.square() * (self.count * len(rows) / total)
+        total, change = self.count + count, mean - self.mean
+        self.mean = self.mean + change * (count / total)
+        self.squares = self.squares + squares + change.square() * (self.count * count / total)
         self.count = total
 
     @property

@@ -16,6 +16,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from graphlatent.ops.collective import of_first, summed
 from graphlatent.ops.sparse import SparseMatrix, dense_rows, multiply
 
 EXACT_WIDTH = 2048
@@ -31,11 +32,12 @@ _BLOCK = 2**23
 
 @dataclass(frozen=True, eq=False)
 class RowStream:
-    """A matrix of which only some rows are there at a time.
+    """A matrix of which only some rows are there at a time; several processes have different ones.
 
     Args:
-        shape: (N, W).
-        blocks: yields all rows in blocks, in order, dense or sparse, each time that it is called.
+        shape: (N, W), with the rows of all processes.
+        blocks: yields all rows of this process in blocks, in order, dense or sparse, each time that
+            it is called.
     """
 
     shape: tuple[int, int]
@@ -75,6 +77,8 @@ def right_singular_vectors(x: Matrix, k: int, *, generator: torch.Generator) -> 
         basis = _row_space(x, sample, generator=generator)
         product = x.multiplied(basis) if isinstance(x, RowStream) else multiply(x, basis)
         vectors = basis @ _leading(_gram(product), min(k, sample)).to(basis.dtype)
+    if isinstance(x, RowStream):
+        vectors = of_first(vectors)
     out = torch.zeros(width, k, dtype=x.dtype, device=x.device)
     out[:, : vectors.shape[1]] = with_fixed_signs(vectors)
     return out
@@ -86,6 +90,8 @@ def _row_space(x: Matrix, sample: int, *, generator: torch.Generator) -> Tensor:
     basis = start.to(device=x.device, dtype=x.dtype)
     for _ in range(_POWER_STEPS):
         basis = torch.linalg.qr(_squared(x, basis)).Q
+        if isinstance(x, RowStream):
+            basis = of_first(basis)
     return basis
 
 
@@ -95,7 +101,7 @@ def _squared(x: Matrix, dense: Tensor) -> Tensor:
         total = torch.zeros_like(dense)
         for rows in x.blocks():
             total += _squared(rows, dense)
-        return total
+        return summed(total)
     return multiply(x.T if isinstance(x, Tensor) else x.transpose, multiply(x, dense))
 
 
@@ -106,7 +112,7 @@ def _gram(x: Matrix) -> Tensor:
     if isinstance(x, RowStream):
         for block in x.blocks():
             gram += _gram(block)
-        return gram
+        return summed(gram)
     step = max(1, _BLOCK // max(width, 1))
     for start in range(0, num_rows, step):
         rows = dense_rows(x, start, min(start + step, num_rows)).to(torch.float64)

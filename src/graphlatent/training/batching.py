@@ -11,7 +11,7 @@ import torch
 from graphlatent.config import NodeSettings, Settings, resolve
 from graphlatent.data.batches import Prepare
 from graphlatent.data.csr import CSRGraph
-from graphlatent.data.memory_limit import available_memory, readable
+from graphlatent.data.memory_limit import memory_limit, readable
 from graphlatent.data.pieces import ClusterPieces, NeighborPieces, NodePieces, PieceSource
 from graphlatent.data.pieces.clusters import num_parts
 from graphlatent.data.pieces.degrees import BLOCK_EDGES
@@ -20,6 +20,7 @@ from graphlatent.data.store.store import AnyGraph, GraphStore
 from graphlatent.errors import warn
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.nn.propagation import refuse_negative
+from graphlatent.ops.collective import first_only
 from graphlatent.ops.devices import pick_device
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -59,14 +60,15 @@ class GraphSize:
 
 
 def full_batch_bytes(size: GraphSize, *, hidden_dim: int, num_layers: int) -> int:
-    """About the memory of a step on the whole graph, in bytes.
+    """About the memory of training on the whole graph at once, in bytes.
 
     Features and their averages over neighbours, edges with the propagation matrix and what it is
-    made of, and for each layer of both views what the gradient needs.
+    made of, and for each layer of both views what the gradient needs, with the terms of the loss.
+    Measured: docs/scale.md.
     """
     features = (24 if size.sparse else 8) * size.feature_values
     edges = 80 * (size.num_edges + size.num_nodes)
-    rows = 4 * size.num_nodes * hidden_dim * (4 * num_layers + 6)
+    rows = 4 * size.num_nodes * hidden_dim * (6 * num_layers + 8)
     return features + edges + rows
 
 
@@ -75,8 +77,9 @@ def chosen_batching(
 ) -> AnySettings:
     """The settings with a choice in the place of `batching="auto"`; others as they are.
 
-    'full' where a step on the whole graph fits into the memory that is available; else 'clusters',
-    or 'neighbors' where METIS is not installed.
+    'full' where a step on the whole graph fits into the memory that may be used: half of what is
+    available, or --max-memory; on a GPU, what is free. Else 'clusters', or 'neighbors' where METIS
+    is not installed. Of several processes, the first chooses.
 
     Args:
         settings: with or without the values of a preset.
@@ -89,22 +92,34 @@ def chosen_batching(
     """
     if not isinstance(settings, NodeSettings) or settings.batching != "auto":
         return settings
+    # Processes may have different memory.
+    return replace(settings, batching=first_only(lambda: _chosen(settings, size, device, owner)))
+
+
+def _chosen(settings: NodeSettings, size: GraphSize, device: torch.device, owner: str) -> str:
+    """The `batching` that "auto" is; warns where it is not 'full'."""
     full = replace(settings, batching="full")
     known: Any = resolve(full.adapted_to(size.num_nodes), owner=owner)
     needed = full_batch_bytes(size, hidden_dim=known.hidden_dim, num_layers=known.num_layers)
     on_gpu = device.type == "cuda"
-    available = torch.cuda.mem_get_info(device)[0] if on_gpu else available_memory()
-    if needed <= available:
-        return full
-    way: Literal["clusters", "neighbors"] = "clusters" if has_metis() else "neighbors"
-    why = "" if way == "clusters" else ", as pymetis is not installed"
+    limit = torch.cuda.mem_get_info(device)[0] if on_gpu else memory_limit()
+    if needed <= limit:
+        return "full"
+    way, why = _way_of_pieces()
     step = min(settings.nodes_per_step, size.num_nodes)
     warn(
-        f"A training step on the whole graph would take about {readable(needed)} of memory, and"
-        f" {readable(available)} are available: batching='{way}' was chosen{why}, with about"
-        f" {step:,} nodes a step. Set batching to choose otherwise."
+        f"Training on the whole graph at once would take about {readable(needed)} of memory, and"
+        f" {readable(limit)} may be used: batching='{way}' was chosen{why}, with about {step:,}"
+        " nodes a step. Set batching to choose otherwise."
     )
-    return replace(settings, batching=way)
+    return way
+
+
+def _way_of_pieces() -> tuple[Literal["clusters", "neighbors"], str]:
+    """The `batching` that "auto" takes where steps see pieces, and why it is not the better one."""
+    if has_metis():
+        return "clusters", ""
+    return "neighbors", ", as pymetis is not installed"
 
 
 def make_pieces(
@@ -181,13 +196,20 @@ def adapted_settings(
             to another choice.
         owner: whose settings they are, for messages.
     """
+    whole = graph.num_nodes
     if getattr(settings, "batching", "") == "auto":
-        stored = stored_batching(run)
-        if stored is not None:
-            settings = cast(AnySettings, replace(cast(Any, settings), batching=stored))
+        # Only the first of several processes is known to have the run.
+        way = first_only(lambda: stored_batching(run))
+        if way is None and isinstance(graph, GraphStore) and graph.share is not None:
+            # No process has the whole graph.
+            way = first_only(_way_of_pieces)[0]
+        if way is not None:
+            settings = cast(AnySettings, replace(cast(Any, settings), batching=way))
         device = pick_device(settings.device)
         settings = chosen_batching(settings, GraphSize.of(graph), device=device, owner=owner)
-    return settings.adapted_to(graph.num_nodes)
+    if isinstance(graph, GraphStore) and graph.share is not None:
+        whole = graph.share.num_nodes
+    return settings.adapted_to(whole)
 
 
 def stored_batching(run: RunFolder | None) -> str | None:

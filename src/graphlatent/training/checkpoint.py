@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from graphlatent.data.sharing import share_name
 from graphlatent.io.runfolder import Snapshot
 from graphlatent.io.tensor_forms import TensorForm, check_tensors
+from graphlatent.ops.collective import rank
 
 if TYPE_CHECKING:
     from graphlatent.training.loop import Training
@@ -91,7 +93,10 @@ def _expected(
     forms["plan_state"] = TensorForm.of(training.plan_state)
     forms["step_state"] = TensorForm.of(training.step_generator.get_state())
     forms["history"] = TensorForm((position["epoch"], width + 1), (torch.float64,))
-    watched = training.watch.expected(tensors, position["epoch"])
+    # With shards, the nodes that were measured are of the first process's.
+    own = share_name(training.batches)
+    same_sample = position.get("shards") == own and (own is None or rank() == 0)
+    watched = training.watch.expected(tensors, position["epoch"], same_sample=same_sample)
     forms |= {name: TensorForm.of(value) for name, value in watched.items()}
     forms["values"] = TensorForm((position["step"], width), _FLOATS)
     return forms
@@ -113,6 +118,8 @@ def _check_generators(
 ) -> None:
     """Whether both generators take their states, and the epoch that is planned has this step."""
     step, processes = position["step"], position.get("processes", 1)
+    # Those of other shards had other steps.
+    known = position.get("shards") == share_name(training.batches)
     device = training.step_generator.device
     for name, generator in (
         ("plan_state", torch.Generator()),
@@ -124,6 +131,7 @@ def _check_generators(
             raise ValueError(f"its {name} is no state of a generator: {error}") from error
         if (
             name == "plan_state"
+            and known
             and step
             and step >= len(training.plan(generator, processes=processes))
         ):

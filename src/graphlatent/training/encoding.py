@@ -116,6 +116,10 @@ def _fit_unscaled(graph: GraphData, settings: Settings, run: RunFolder | None) -
     return replace(spec, structure_dim=dim, coordinates=coordinates)
 
 
+STANDARDIZED_ABOVE = (None, 0, FEW)
+"""All that `standardized_above` returns."""
+
+
 def standardized_above(settings: Settings) -> int | None:
     """Matrices of measurements with more columns than this are standardised; None for none."""
     if not (settings.scale_features and settings.standardize) or settings.row_normalize:

@@ -13,9 +13,14 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.store.store import AnyGraph, GraphStore
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.ops.sparse import SparseMatrix
-from graphlatent.training.encoding import fit_encoding
+from graphlatent.training.encoding import as_stored, fit_encoding
 from graphlatent.training.several import encoding_of_first
-from graphlatent.training.stored_encoding import StoredRows, encoded_rows, fit_stored_encoding
+from graphlatent.training.stored_encoding import (
+    StoredRows,
+    encoded_rows,
+    encoding_of_share,
+    fit_stored_encoding,
+)
 
 
 def prepared(
@@ -29,7 +34,11 @@ def prepared(
         run: a run that is resumed, as for `fit_encoding`.
     """
     if isinstance(graph, GraphStore):
-        spec = encoding_of_first(lambda: fit_stored_encoding(graph, settings, run=run))
+        if graph.share is None:
+            spec = encoding_of_first(lambda: fit_stored_encoding(graph, settings, run=run))
+        else:
+            found = encoding_of_share(graph, settings)
+            spec = encoding_of_first(lambda: as_stored(found, run))
         return encoded_rows(graph, spec, settings), spec
     spec = encoding_of_first(lambda: fit_encoding(graph, settings, run=run))
     return encode_features(spec, graph, row_normalize=settings.row_normalize), spec

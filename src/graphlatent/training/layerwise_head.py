@@ -8,6 +8,7 @@ features, D columns of z, H width of the encoder.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -18,9 +19,10 @@ from graphlatent.data.measurements import are_measurements, count_nonzero
 from graphlatent.io.scratch import ScratchArray
 from graphlatent.methods.base import Method
 from graphlatent.nn.encoders import GNNEncoder
-from graphlatent.nn.latent_estimate import Probes, estimate_of
+from graphlatent.nn.latent_estimate import LatentEstimate, Probes, estimate_of
 from graphlatent.nn.node_head import NodeHead, deviation
 from graphlatent.nn.similarity import NeighbourSums
+from graphlatent.ops.collective import first_only, of_first, summed, total_of
 from graphlatent.ops.row_blocks import RowMoments, Rows
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 from graphlatent.ops.svd import RowStream, right_singular_vectors
@@ -66,29 +68,31 @@ def fit_head_by_rows(
 ) -> None:
     """`NodeHead.fit` on a graph by rows.
 
+    Of several processes, each has some of the nodes, with the edges between those.
+
     Args:
         run: the graph.
         head: is fitted in place.
         hidden: the encoder's output, [N, H].
         generator: as in `NodeHead.fit`.
     """
-    shape = (run.num_nodes, run.graph.x.shape[1])
+    shape = (total_of(run.num_nodes), run.graph.x.shape[1])
     measured = head.few_features or are_measurements(
-        sum(count_nonzero(x) for x in _features(run, "values")), shape
+        total_of(sum(count_nonzero(x) for x in _features(run, "values"))), shape
     )
     if head.set_form(measured):
         squares = torch.zeros(shape[1], dtype=torch.float64)
         for x in _features(run, "scale", dense=True):
             squares += to_dense(x).to(torch.float64).square().sum(0)
-        head.set_scale(squares / max(shape[0], 1))
+        head.set_scale(summed(squares) / max(shape[0], 1))
     if head.basis is not None:
         parts = partial(_features, run, "basis", dense=measured)
         stream = RowStream(shape, lambda: (head.rows(x) for x in parts()))
         k = head.basis.shape[1]
         head.basis = right_singular_vectors(stream, k, generator=generator)
     z = _reduced(run, head)
-    around = StreamedSurroundings(run, z)
-    estimate = estimate_of(around, generator=generator)
+    around = StreamedSurroundings(run, z, num_nodes=shape[0])
+    estimate = _of_first(estimate_of(around, generator=generator))
     head.steps = estimate.steps
     blocks = _HeadBlocks(run, head, z, around.smoothed(estimate.steps), hidden)
     maps = head.maps(estimate, blocks.widths)
@@ -97,6 +101,7 @@ def fit_head_by_rows(
         for each, block, one in zip(moments, blocks(start, stop), maps, strict=True):
             each.add(block @ one)
         run.scratch.progress("variances", stop, run.num_nodes)
+    moments = [each.over_processes() for each in moments]
     deviations = [_deviation(each) for each in moments]
     maps = head.weighted(maps, estimate, deviations)
     means = head.weighted([each.mean for each in moments], estimate, deviations)
@@ -109,7 +114,7 @@ def fit_head_by_rows(
             run.scratch.progress("components", stop, run.num_nodes)
 
     k = head.components.shape[1]
-    centred = RowStream((run.num_nodes, len(mean)), joined)
+    centred = RowStream((shape[0], len(mean)), joined)
     head.set_components(maps, mean, right_singular_vectors(centred, k, generator=generator))
 
 
@@ -139,11 +144,17 @@ def averages_by_rows(run: Layerwise, z: ScratchArray, steps: Tensor, *, name: st
 
 
 class StreamedSurroundings:
-    """The `Surroundings` of `estimate_of` of a graph by rows, for which z is a scratch array."""
+    """The `Surroundings` of `estimate_of` of a graph by rows, for which z is a scratch array.
 
-    def __init__(self, run: Layerwise, z: ScratchArray) -> None:
+    Args:
+        run: the graph; of several processes, the nodes of this one.
+        z: features.
+        num_nodes: of all processes.
+    """
+
+    def __init__(self, run: Layerwise, z: ScratchArray, *, num_nodes: int) -> None:
         self.run, self.z = run, z
-        self.num_nodes, self.like = run.num_nodes, torch.empty(0)
+        self.num_nodes, self.like = num_nodes, torch.empty(0)
         self._smoothed: dict[tuple[float, ...], ScratchArray] = {}
 
     @cached_property
@@ -175,7 +186,7 @@ class StreamedSurroundings:
             rows = smooth.rows(start, stop) - mean
             within.addmm_(rows.T, rows)
             both.addmm_((self.z.rows(start, stop) - self.mean).T, rows)
-        return within, both
+        return summed(within), summed(both)
 
     def smoothed(self, steps: Tensor) -> ScratchArray:
         """The averages with the weights `steps`, [N, D]; the last ones are kept."""
@@ -192,29 +203,30 @@ class StreamedSurroundings:
     def two_step_trace(self) -> float:
         """The trace of A A."""
         diagonal = self.run.smoothing.diagonal.to(torch.float64)
-        return float(self.sums.two_way + diagonal.square().sum())
+        return float(self.sums.two_way + summed(diagonal.square().sum()))
 
     def trace(self, steps: Tensor, probes: Probes) -> float:
         """The sum over random vectors e of <e, M e>, with M the sum of `steps[j]` A^j."""
-        run, total = self.run, 0.0
+        run, total = self.run, torch.zeros((), dtype=torch.float64)
+        probes = probes.of_process(run.num_nodes)
         start = run.store("probes", probes.width, lambda a, b: probes.rows(b - a))
         found = averages_by_rows(run, start, steps, name="probe_walks")
         for a, b in run.blocks(probes.width):
-            total += float((start.rows(a, b) * found.rows(a, b)).to(torch.float64).sum())
+            total += (start.rows(a, b) * found.rows(a, b)).to(torch.float64).sum()
         run.scratch.drop(start, found)
-        return total
+        return float(summed(total))
 
     @cached_property
     def _centred(self) -> tuple[Tensor, Tensor]:
-        """z^T z centred, [D, D], and the squared norms of the centred rows [N]."""
+        """z^T z centred, [D, D], and the squared norms of the centred rows of this process [N]."""
         width = self.z.shape[1]
         gram = torch.zeros(width, width, dtype=torch.float64)
-        squares = torch.empty(self.num_nodes, dtype=torch.float64)
+        squares = torch.empty(self.run.num_nodes, dtype=torch.float64)
         for start, stop in self._blocks("variances of features"):
             rows = self.z.rows(start, stop) - self.mean
             gram.addmm_(rows.T, rows)
             squares[start:stop] = rows.square().sum(1)
-        return gram, squares
+        return summed(gram), squares
 
     @cached_property
     def _once(self) -> ScratchArray:
@@ -248,13 +260,14 @@ class StreamedSurroundings:
                 "two_way": (value * entries.back).sum(),
             }
             total = {name: total[name] + part for name, part in parts.items()}
+        neighbours = summed(neighbours)
         sums = NeighbourSums(
             num_nodes=self.num_nodes,
-            num_entries=num_entries,
+            num_entries=total_of(num_entries),
             products=neighbours.trace(),
-            square=squares.mean(),
+            square=summed(squares.sum()) / self.num_nodes,
             gram=gram,
-            **total,
+            **dict(zip(total, summed(torch.stack(list(total.values()))), strict=True)),
         )
         return sums, neighbours
 
@@ -262,7 +275,7 @@ class StreamedSurroundings:
         moments = RowMoments()
         for start, stop in self._blocks(stage):
             moments.add(array.rows(start, stop))
-        return moments.mean
+        return moments.over_processes().mean
 
     def _blocks(self, stage: str) -> Iterator[tuple[int, int]]:
         for start, stop in self.run.blocks(self.z.shape[1]):
@@ -326,6 +339,14 @@ def _features(
     for start, stop in run.blocks(run.feature_width(dense=dense)):
         yield run.features(start, stop)
         run.scratch.progress(stage, stop, run.num_nodes)
+
+
+def _of_first(estimate: LatentEstimate) -> LatentEstimate:
+    """An estimate that all processes have made from the same sums, as the first has it."""
+    numbers = first_only(lambda: [estimate.share, estimate.coordinates])
+    tensors = ("directions", "own", "averaged", "steps")
+    changed = {name: of_first(getattr(estimate, name)) for name in tensors}
+    return replace(estimate, share=numbers[0], coordinates=numbers[1], **changed)
 
 
 def _deviation(moments: RowMoments) -> float:

@@ -26,13 +26,13 @@ from torch import Tensor, nn
 
 from graphlatent.config import Settings
 from graphlatent.data.batches import Batch, BatchSource, WholeSource
-from graphlatent.data.sharing import moved_step, shared_plan
+from graphlatent.data.sharing import moved_step, share_name, shared_plan
 from graphlatent.errors import NonFiniteLossError, TrainingInterrupted, bad_argument
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
 from graphlatent.methods.base import Method
 from graphlatent.ops.collective import current, first_only, rank, world_size
-from graphlatent.training.ahead import cut_ahead
+from graphlatent.training.ahead import Plans, cut_ahead
 from graphlatent.training.checkpoint import check_snapshot
 from graphlatent.training.diagnostics import latest
 from graphlatent.training.finite import first_not_finite, settings_to_lower, training_state
@@ -97,7 +97,6 @@ class Training:
         self.model, self.batches, self.device = model, batches, device
         self.memory = memory or PeakMemory(device)
         self.optimizer = make_optimizer(model, settings)
-        self.plan_generator = seeded(settings.random_state, 1)
         self.step_generator = seeded(settings.random_state, 2, device)
         self.stepper = Stepper(
             method,
@@ -119,8 +118,8 @@ class Training:
         self.pending: list[tuple[Tensor, float]] = []
         # Epochs that are in the history and have not been reported yet.
         self.unreported: list[Progress] = []
-        # The plan generator's state when this epoch was planned.
-        self.plan_state = self.plan_generator.get_state()
+        # The state of the generator of plans before this epoch's.
+        self.plan_state = seeded(settings.random_state, 1).get_state()
 
     def plan(self, generator: torch.Generator, *, processes: int | None = None) -> Sequence[Tensor]:
         """The steps of an epoch, of which this process has its part.
@@ -155,8 +154,10 @@ class Training:
             hooks.on_step(self.epoch, self.settings.epochs)
             if self.epoch == 0 and self.step == 0 and self._measure():
                 self._tell(hooks)
-            while self.epoch < last and not self._ends(until):
-                self.run_epoch(hooks)
+            plans = self._plans(last - self.epoch)
+            with self._cut_ahead(plans) as batches:
+                while self.epoch < last and not self._ends(until):
+                    self._run_epoch(hooks, plans, batches)
             self._record_pending()
             self._check_weights()
             self._report(hooks)
@@ -174,23 +175,33 @@ class Training:
 
     def run_epoch(self, hooks: Hooks) -> None:
         """One pass over the training data."""
-        self.plan_generator.set_state(self.plan_state)
-        plan = self.plan(self.plan_generator)
+        plans = self._plans(1)
+        with self._cut_ahead(plans) as batches:
+            self._run_epoch(hooks, plans, batches)
+
+    def _plans(self, epochs: int) -> Plans:
+        """Of the next epochs, the first without the steps that are done."""
+        return Plans(self.plan, self.plan_state, epochs=epochs, done=self.step)
+
+    def _cut_ahead(self, plans: Plans) -> AbstractContextManager[BatchSource]:
+        workers = getattr(self.settings, "num_workers", 0)
+        return cut_ahead(self.batches, plans, num_workers=workers)
+
+    def _run_epoch(self, hooks: Hooks, plans: Plans, batches: BatchSource) -> None:
+        plan, after = plans.take()
         lr = learning_rate(self.settings, self.epoch)
         set_learning_rate(self.optimizer, lr)
-        workers = getattr(self.settings, "num_workers", 0)
-        with cut_ahead(self.batches, plan[self.step :], num_workers=workers) as batches:
-            while self.step < len(plan):
-                self._seed_step(hooks)
-                self.values.append(self.stepper(batches, plan[self.step]))
-                self.step += 1
-                if self.device.type == "cpu":
-                    hooks.on_step(self.epoch + self.step / len(plan), self.settings.epochs)
-                if self.step < len(plan):
-                    self._save_or_stop(hooks)
+        while self.step < len(plan):
+            self._seed_step(hooks)
+            self.values.append(self.stepper(batches, plan[self.step]))
+            self.step += 1
+            if self.device.type == "cpu":
+                hooks.on_step(self.epoch + self.step / len(plan), self.settings.epochs)
+            if self.step < len(plan):
+                self._save_or_stop(hooks)
         self.pending.append((torch.stack(self.values), lr))
         self.epoch, self.step, self.values = self.epoch + 1, 0, []
-        self.plan_state = self.plan_generator.get_state()
+        self.plan_state = after
         if self.epoch % self.sample_every == 0:
             self._record_pending()
             terms = {name: column[-1] for name, column in self.history.terms.items()}
@@ -333,6 +344,8 @@ class Training:
         }
         if current() is not None:
             position["processes"] = world_size()
+        if (name := share_name(self.batches)) is not None:
+            position["shards"] = name
         return Snapshot(copies, json.dumps(position))
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -342,6 +355,10 @@ class Training:
             ValueError: where it is not one that this run could have saved; nothing is changed then.
         """
         tensors, position = dict(snapshot.tensors), check_snapshot(snapshot, self)
+        same_shards = position.get("shards") == share_name(self.batches)
+        if not same_shards:
+            # It has measured other nodes.
+            tensors |= self.watch.started()
         prefix = "model."
         weights = {k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)}
         self.model.load_state_dict(weights)
@@ -360,7 +377,11 @@ class Training:
         device = next(self.model.parameters()).device
         self.values = [row.to(device) for row in tensors["values"]]
         self.epoch, self.step = position["epoch"], position["step"]
-        self._share_anew(position.get("processes", 1))
+        if same_shards:
+            self._share_anew(position.get("processes", 1))
+        else:
+            # Other steps: the epoch begins again.
+            self.step, self.values = 0, []
         self.method.load_state(position["method"])
 
     def _share_anew(self, before: int) -> None:

@@ -26,9 +26,11 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.pieces.degrees import find_degrees
 from graphlatent.data.pieces.sample import sampled_rows
 from graphlatent.data.pieces.whole import whole_batch
+from graphlatent.data.sharing import agree_on_steps
 from graphlatent.data.store.store import AnyGraph
 from graphlatent.errors import warn
 from graphlatent.methods.base import Method
+from graphlatent.ops.collective import first_only
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 from graphlatent.ops.threads import threads_for
@@ -98,6 +100,7 @@ def set_up(
     else:
         assert isinstance(graph, GraphData)
         source = GraphBatches(whole(), graph.ptr, batch_size=settings.batch_size)
+    agree_on_steps(source)
     source = method.begin(model, source)
     training = Training(method, model, source, device=device, memory=memory)
     if pieces:
@@ -153,12 +156,15 @@ def _rows_in_form(
         return graph
     settings, x = method.settings, sampled_rows(graph)
     share = x.shape[0] / max(graph.num_nodes, 1)
-    form = choose_form(
-        x,
-        settings.features,
-        hidden_dim=settings.hidden_dim,
-        stored_edges=round((graph.num_edges + graph.num_nodes) * share),
-        device=device,
+    # Processes with different shards must compute the same sums.
+    form = first_only(
+        lambda: choose_form(
+            x,
+            settings.features,
+            hidden_dim=settings.hidden_dim,
+            stored_edges=round((graph.num_edges + graph.num_nodes) * share),
+            device=device,
+        )
     )
     return dataclasses.replace(graph, x=RowsInForm(graph.x, form))
 

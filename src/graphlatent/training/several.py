@@ -18,6 +18,7 @@ from graphlatent.io.history import History
 from graphlatent.io.runfolder import Snapshot
 from graphlatent.methods.base import Method
 from graphlatent.ops.collective import (
+    broadcast_tensors,
     current,
     from_first,
     gathered_json,
@@ -114,7 +115,8 @@ def begin_alike(training: Training, begin: Callable[[], bool]) -> bool:
     def begun() -> tuple[Any, dict[str, torch.Tensor]]:
         complete = begin()
         told = {"complete": complete, "position": None, "history": training.history.to_csv()}
-        if complete or (training.epoch, training.step) == (0, 0):
+        begun_before = (training.epoch, training.step) != (0, 0) or training.optimizer.state
+        if complete or not begun_before:
             return told, training.model.state_dict()
         snapshot = training.snapshot()
         return {**told, "position": snapshot.position}, dict(snapshot.tensors)
@@ -131,10 +133,20 @@ def begin_alike(training: Training, begin: Callable[[], bool]) -> bool:
     return bool(told["complete"])
 
 
-def finish_alike(model: nn.Module, finish: Callable[[], None]) -> None:
-    """Let the first process finish a model, and give it to all; in place."""
+def finish_alike(model: nn.Module, finish: Callable[[], None], *, shares: bool = False) -> None:
+    """Let the first process finish a model, and give it to all; in place.
+
+    Args:
+        model: trained, the same in all processes.
+        finish: changes it in place.
+        shares: processes have different shards, and finish it together.
+    """
     if current() is None:
         finish()
+        return
+    if shares:
+        finish()
+        broadcast_tensors(model.state_dict().values())
         return
 
     def finished() -> tuple[Any, dict[str, torch.Tensor]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -26,9 +26,17 @@ from graphlatent.data.features import (
 from graphlatent.data.graph import GraphData
 from graphlatent.data.measurements import are_measurements, count_nonzero, streamed_moments
 from graphlatent.data.memory_limit import require_memory
+from graphlatent.data.store.share import Share
+from graphlatent.errors import ConfigError
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.ops.collective import summed
 from graphlatent.ops.sparse import SparseMatrix, row_normalized, to_dense
-from graphlatent.training.encoding import as_stored, fit_encoding, standardized_above
+from graphlatent.training.encoding import (
+    STANDARDIZED_ABOVE,
+    as_stored,
+    fit_encoding,
+    standardized_above,
+)
 
 BLOCK = 1 << 24
 """Numbers of features that are encoded at a time."""
@@ -71,6 +79,10 @@ class Stored(Protocol):
     @property
     def weight(self) -> Tensor | None:
         """As of `CSRGraph`."""
+
+    @property
+    def share(self) -> Share | None:
+        """As of `GraphStore`."""
 
     @property
     def degree(self) -> Tensor:
@@ -117,6 +129,76 @@ class StoredRows:
             yield self.take(part)
 
 
+def encodings_for_shards(store: Stored) -> dict[str, Any]:
+    """What `encoding_of_share` needs to know of the whole store, for shards.json."""
+    found = {}
+    if store.feature_kind == "columns":
+        found = {_key(store, each, None): _fitted_columns(store, each) for each in (True, False)}
+    elif store.feature_kind is not None:
+        found = {_key(store, True, n): _fitted_matrix(store, n) for n in STANDARDIZED_ABOVE}
+    return {
+        "encodings": {key: spec.to_dict() for key, spec in found.items()},
+        "largest_degree": int(store.degree.max()),
+        "features_from_edges": store.feature_kind is None or _are_equal(store),
+    }
+
+
+def encoding_of_share(store: Stored, settings: Settings) -> FeatureSpec:
+    """The encoding of the whole store's features, in a process that has a shard.
+
+    Args:
+        store: the shard; the other processes have the others, and call this too.
+        settings: as for `fit_encoding`.
+
+    Raises:
+        ConfigError: where the settings ask for another one.
+    """
+    share = store.share
+    assert share is not None
+    structure: str = getattr(settings, "structure", "none")
+    computed = structure == "auto" and share.about["features_from_edges"]
+    if structure == "always" or computed:
+        why = "" if structure == "always" else " (these nodes have no features of their own)"
+        raise ConfigError(
+            f"structure='{structure}' computes coordinates from all edges of the graph{why}, and a"
+            " shard does not have them. Set structure='none' (--set structure=none), or train on"
+            " the whole store."
+        )
+    if store.feature_kind is None:
+        largest = share.about["largest_degree"]
+        spec = FeatureSpec("degree", cap=min(settings.degree_cap, largest))
+    else:
+        key = _key(store, settings.standardize, standardized_above(settings))
+        spec = FeatureSpec.from_dict(share.about["encodings"][key])
+    return _with_scale(spec, store, settings, num_nodes=share.num_nodes)
+
+
+def _key(store: Stored, standardize: bool, above: int | None) -> str:
+    """What an encoding, before its scale, depends on of the settings."""
+    if store.feature_kind == "columns":
+        return f"standardize={standardize}"
+    return f"standardized_above={above}"
+
+
+def _with_scale(
+    spec: FeatureSpec, store: Stored, settings: Settings, *, num_nodes: int
+) -> FeatureSpec:
+    """An encoding with the scale that the settings ask for.
+
+    Args:
+        spec: without scale.
+        store: the graph, or a shard of it where other processes have the others.
+        settings: as for `fit_encoding`.
+        num_nodes: of the graph.
+    """
+    if not settings.scale_features:
+        return spec
+    squares = sum(map(sum_of_squares, StoredRows(store, spec, settings.row_normalize).blocks()))
+    if store.share is not None:
+        squares = float(summed(torch.tensor(float(squares), dtype=torch.float64)))
+    return with_scale(spec, float(squares), num_nodes=num_nodes)
+
+
 def by_rows(spec: FeatureSpec) -> bool:
     """Whether the encoding of a node needs its own features or degree only."""
     return not (spec.structure_dim or spec.local or spec.ignored)
@@ -144,10 +226,7 @@ def fit_stored_encoding(
     auto = structure == "auto" and store.num_edges > 0
     if structure == "always" or (auto and (store.feature_kind is None or _are_equal(store))):
         return fit_encoding(_in_memory(store, settings), settings, run=run)
-    spec = _fitted(store, settings)
-    if settings.scale_features:
-        squares = sum(map(sum_of_squares, StoredRows(store, spec, settings.row_normalize).blocks()))
-        spec = with_scale(spec, float(squares), num_nodes=store.num_nodes)
+    spec = _with_scale(_fitted(store, settings), store, settings, num_nodes=store.num_nodes)
     return as_stored(spec, run)
 
 
@@ -176,6 +255,7 @@ def encoded_rows(store: Stored, spec: FeatureSpec, settings: Settings) -> CSRGra
         x,
         undirected=store.undirected,
         coordinates=coordinates,
+        share=None if store.share is None else store.share.name,
     )
 
 
@@ -199,15 +279,20 @@ def _fitted(store: Stored, settings: Settings) -> FeatureSpec:
         largest = int(store.degree.max()) if store.num_nodes else 0
         return FeatureSpec("degree", cap=min(settings.degree_cap, largest))
     if store.feature_kind == "columns":
-        num_bytes = 16 * store.num_nodes * store.feature_dim
-        require_memory(num_bytes, what="The columns of the node table, whose encoding is fitted,")
-        return fit_features(
-            store.features(slice(None)),
-            degree_cap=settings.degree_cap,
-            standardize=settings.standardize,
-        )
+        return _fitted_columns(store, settings.standardize)
+    return _fitted_matrix(store, standardized_above(settings))
+
+
+def _fitted_columns(store: Stored, standardize: bool) -> FeatureSpec:
+    num_bytes = 16 * store.num_nodes * store.feature_dim
+    require_memory(num_bytes, what="The columns of the node table, whose encoding is fitted,")
+    # There are features, so that degrees are not looked at.
+    return fit_features(store.features(slice(None)), degree_cap=1, standardize=standardize)
+
+
+def _fitted_matrix(store: Stored, limit: int | None) -> FeatureSpec:
+    """The encoding of a matrix, standardised where it has more columns than `limit`."""
     spec = FeatureSpec("given", num_features=store.feature_dim)
-    limit = standardized_above(settings)
     if limit is None or store.feature_dim <= limit or not _has_measurements(store):
         return spec
     return replace(spec, standard=streamed_moments(lambda: map(to_dense, _matrices(store))))

@@ -111,15 +111,32 @@ class Watch:
             if name.startswith(KEPT)
         }
 
-    def expected(self, tensors: Mapping[str, Tensor], epoch: int) -> dict[str, Tensor]:
-        """Tensors of the shapes and types that a snapshot of this run has after `epoch` epochs."""
+    def started(self) -> dict[str, Tensor]:
+        """What a snapshot has of the untrained encoder, which the model must be."""
+        if not self.names:
+            return {}
+        monitor = Monitor(self.method, self.source)
+        monitor.measure(self.model)
+        return {} if monitor.start is None else {START: monitor.start}
+
+    def expected(
+        self, tensors: Mapping[str, Tensor], epoch: int, *, same_sample: bool = True
+    ) -> dict[str, Tensor]:
+        """Tensors of the shapes and types that a snapshot of this run has after `epoch` epochs.
+
+        Args:
+            tensors: of the snapshot.
+            epoch: of the snapshot.
+            same_sample: whether the nodes that it has measured are those that this process would.
+        """
         if not self.names:
             return {DIAGNOSTICS: torch.empty(0, 0, dtype=torch.float64)}
         count = len(measured_epochs(epoch, self.settings.epochs))
         table = torch.empty(count, 1 + len(self.names), dtype=torch.float64)
         # Later rows are compared with them row by row; any number of columns will do.
-        num_rows = len(Monitor(self.method, self.source).rows)
         shape = tensors[START].shape if START in tensors else torch.Size()
+        any_rows = not same_sample and len(shape) == 2
+        num_rows = shape[0] if any_rows else len(Monitor(self.method, self.source).rows)
         width = shape[1] if len(shape) == 2 and shape[1] > 0 else 1
         forms = {DIAGNOSTICS: table, START: torch.empty(num_rows, width)}
         if selects(self.settings):

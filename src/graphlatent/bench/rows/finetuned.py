@@ -173,7 +173,7 @@ class FineTunedRow(Row):
         return [above, *lines] if self._printed else lines
 
     def differences(self, level: Level) -> Sequence[RowDifference]:
-        """From other rows by both ways of fine-tuning; and fine-tuned minus frozen."""
+        """From other rows by both ways of fine-tuning, from frozen, and from raw features."""
         ways = (("from 0", FROM_ZERO), ("from a probe", FROM_PROBE))
         found = [
             RowDifference(
@@ -185,13 +185,23 @@ class FineTunedRow(Row):
             for label, other in self._minus
         ]
         frozen = TableRow(self.label, self.name, CHOSEN)
-        return found + [
+        found += [
             RowDifference(
                 f"{self.label}: fine-tuned, head {way}, minus frozen",
                 TableRow(self.label, self.name, result),
                 frozen,
             )
             for way, result in ways
+        ]
+        raw = TableRow(FewRawRow.label, FewRawRow.name, CHOSEN)
+        names = ((CHOSEN, "frozen"), (FROM_PROBE, "fine-tuned, head from a probe"))
+        return found + [
+            RowDifference(
+                f"{self.label}: {name}, minus raw features",
+                TableRow(self.label, self.name, result),
+                raw,
+            )
+            for result, name in names
         ]
 
 

@@ -27,6 +27,8 @@ class PieceSource(VariableShapeSource, ABC):
 
     num_steps: int
     """Steps in an epoch."""
+    steps_of_shares: int = 0
+    """Where processes have shards: the steps in an epoch of the process with the most."""
 
     def __init__(
         self,

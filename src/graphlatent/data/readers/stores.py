@@ -10,6 +10,7 @@ from graphlatent.data.cut import take_apart
 from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.store.layout import is_store
+from graphlatent.data.store.share import is_shards, own_shard
 from graphlatent.data.store.store import GraphStore
 from graphlatent.display import listed
 from graphlatent.errors import ConfigError, InputError
@@ -20,17 +21,38 @@ _LATER = ("impute", "unknown")
 
 
 def is_store_path(source: object) -> bool:
-    """Whether `source` is the path of a store."""
+    """Whether `source` is the path of a store, or of a folder of shards."""
     if not isinstance(source, str | Path) or str(source) == "" or not exists(source):
         return False
-    return is_folder(Path(source)) and is_store(Path(source))
+    return is_folder(Path(source)) and (is_store(Path(source)) or is_shards(Path(source)))
+
+
+def opened(path: Path) -> GraphStore:
+    """The store in a folder; of a folder of shards, the one that this process has.
+
+    Raises:
+        InputError: as `GraphStore.open` and `own_shard`.
+    """
+    if not is_shards(path):
+        return GraphStore.open(path)
+    share = own_shard(path)
+    return GraphStore.open(path / str(share.index), share=share)
+
+
+def refuse_shards(source: object) -> None:
+    """Raise an `InputError` where `source` is the path of a folder of shards."""
+    if is_store_path(source) and is_shards(Path(str(source))):
+        raise InputError(
+            f"{source} is a folder of shards, on which several processes train. Give the whole"
+            " store, or one shard (a folder in it) as a store of its own."
+        )
 
 
 def open_store(source: object) -> GraphStore | None:
     """The store that `source` is, or is the path of; None for anything else."""
     if isinstance(source, GraphStore):
         return source
-    return GraphStore.open(Path(str(source))) if is_store_path(source) else None
+    return opened(Path(str(source))) if is_store_path(source) else None
 
 
 def check_directions(store: GraphStore, *, symmetrize: bool) -> None:
@@ -83,7 +105,7 @@ def store_read_with(
         raise InputError(
             f"{path} is a store, which brings its own nodes. Leave the option 'nodes' out."
         )
-    store = source if isinstance(source, GraphStore) else GraphStore.open(path)
+    store = source if isinstance(source, GraphStore) else opened(path)
     stored, usual = store.reading, TableOptions()
     changed = [
         field.name

@@ -260,6 +260,7 @@ def _build(
         check_weights(counts, where=edges.name)
         writer = AdjacencyWriter(built, adjacency, counts, options.wide_from)
         size = budget.bucket(ids.num_nodes)
+        told("sorting edges", 0)
         files = writer.write(runs, size, lambda rows: told("sorting edges", rows))
     features = _write_features(given, columns, built, ids, budget, told)
     about = _about(given, edges, ids, counts, features, dropped)

@@ -36,7 +36,9 @@ from graphlatent.data.store.layout import (
     read_manifest,
 )
 from graphlatent.data.store.npy import mapped
+from graphlatent.data.store.share import Share
 from graphlatent.display import counted, html_table
+from graphlatent.errors import InputError
 from graphlatent.io.regular_files import refusing_damage
 from graphlatent.ops.sparse import SparseMatrix, take_rows
 
@@ -51,25 +53,31 @@ class GraphStore:
     Args:
         path: the folder.
         about: its manifest.
+        share: that it is a shard, and other processes have the others; None for a whole graph,
+            which a shard is to a process that opens it by itself.
     """
 
     path: Path
     about: Mapping[str, Any]
+    share: Share | None = None
 
     @classmethod
-    def open(cls, path: str | Path, *, verify: bool = True) -> GraphStore:
+    def open(
+        cls, path: str | Path, *, verify: bool = True, share: Share | None = None
+    ) -> GraphStore:
         """The store in a folder.
 
         Args:
             path: the folder.
             verify: compare the checksums of all files, which reads them; sizes are always compared.
+            share: as `own_shard` returned it, of a shard.
 
         Raises:
             InputError: where the folder is no store, or a file of it is missing or damaged.
         """
         about = read_manifest(Path(path))
         check_files(Path(path), about["files"], checksums=verify)
-        return cls(Path(path), about)
+        return cls(Path(path), about, share)
 
     @property
     def num_nodes(self) -> int:
@@ -219,8 +227,13 @@ class GraphStore:
         """The whole graph in memory.
 
         Raises:
-            InputError: where it needs more memory than reading may take.
+            InputError: where it needs more memory than reading may take, or is a share.
         """
+        if self.share is not None:
+            raise InputError(
+                f"{self.path} is one of {self.share.count} shards, and this needs the whole graph."
+                " Train with batching='clusters', 'nodes' or 'neighbors', or on the whole store."
+            )
         # Edges as int64, twice while they are put in order; the files of features and ids.
         needed = 40 * self.num_edges + 80 * self.num_nodes
         skipped = (INDPTR, INDICES, WEIGHT, DEGREE)
@@ -251,7 +264,12 @@ class GraphStore:
         )
 
     def fingerprints(self) -> dict[str, str]:
-        """A fingerprint of each part of the input by its name in words, from the manifest."""
+        """A fingerprint of each part of the input by its name in words, from the manifest.
+
+        Those of a share are of the whole store.
+        """
+        if self.share is not None:
+            return dict(self.share.about["fingerprints"])
         stated = {name: f"sha256:{file['sha256']}" for name, file in self.about["files"].items()}
         parts = {
             "edges": (INDPTR, INDICES),

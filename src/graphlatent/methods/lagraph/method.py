@@ -38,7 +38,7 @@ from graphlatent.nn.encoders import GNNEncoder
 from graphlatent.nn.norm import BatchNorm
 from graphlatent.nn.propagation import as_gcn_matrix
 from graphlatent.nn.similarity import NeighbourSimilarity, feature_similarity
-from graphlatent.ops.collective import current
+from graphlatent.ops.collective import current, mean_of_processes
 from graphlatent.ops.kernels import usable
 from graphlatent.ops.sparse import SparseMatrix
 
@@ -199,21 +199,30 @@ class LaGraph(Method[LaGraphSettings]):
         return self.source
 
     def _begin_pieces(self, source: PieceSource, engine: Engine) -> None:
-        """What `begin` computes, from a sample of the rows of a graph."""
+        """What `begin` computes, from a sample of the rows of a graph, or of all its shards."""
+        share = source.graph.share
         if self._adapts_variance_weight:
             generator = self._similarity_generator()
             degrees = getattr(source, "degrees", None)
             sample = similarity_sample(source.graph, generator=generator, degrees=degrees)
             matrix = as_gcn_matrix(sample.edges, kind=None, dtype=sample.x.dtype)
-            similarity = feature_similarity(sample.x, matrix, generator=generator)
-            if sample.degree is not None:
-                similarity = replace(similarity, degree=sample.degree)
-            self._weigh_variance(similarity)
+            if share is not None:
+                # In the same state in all processes, however much the samples took.
+                generator = self._similarity_generator()
+            similarity = feature_similarity(
+                sample.x, matrix, generator=generator, shared=share is not None
+            )
+            degree = similarity.degree if sample.degree is None else sample.degree
+            if share is not None:
+                degree = mean_of_processes(degree, weight=source.graph.num_nodes)
+            self._weigh_variance(replace(similarity, degree=degree))
         if engine.form != "output":
             x = sampled_rows(source.graph)
             rows = torch.zeros(x.shape[0], dtype=torch.int64)
             batch = Batch(x, EdgeList(rows.new_zeros(2, 0), None, len(rows)), rows, 1, rows)
             self.scale = mean_sq_norm(batch, self.settings, EMPTY_CACHE)
+            if share is not None:
+                self.scale = mean_of_processes(self.scale, weight=source.graph.num_nodes)
 
     def _adapt_variance_weight(self, model: nn.Module, everything: Batch) -> None:
         """Lower the variance term's weight where averages over neighbours are mostly noise."""
