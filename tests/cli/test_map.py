@@ -27,6 +27,9 @@ def train(tables, *more):
 def test_training_leaves_a_map_that_goes_with_the_run(tables):
     assert "Map: " in train(tables)
     assert (tables / "run" / "map.png").read_bytes().startswith(b"\x89PNG")
+    message = fails("map", tables / "run")
+    assert "'train' draws it. Choose another colour by --color COLUMN" in message
+    assert len(told("map", tables / "run", "--overwrite")["maps"]) == 1 + PLOTLY
     assert "Map: " not in train(tables, "--no-map", "--overwrite")
     assert not (tables / "run" / "map.png").exists()
 

@@ -73,6 +73,12 @@ def draw_map(
         if color is None and (labels is not None or id_column is not None):
             raise ConfigError("Name the column of --labels that gives the colour by --color.")
         paths = _paths(path, out, color=color, method=method)
+        is_plain = color is None and method is None and out is None
+        if is_plain and not overwrite and path.is_dir() and paths[0].is_file():
+            raise ConfigError(
+                f"{paths[0]} is there already; 'train' draws it. Choose another colour by --color"
+                " COLUMN or another layout by --method, or draw it anew with --overwrite."
+            )
         for each in paths:
             refuse_unwritable(each, overwrite=overwrite)
         made = _made(path, color, labels, id_column, method=method, title=title, seed=seed)
