@@ -49,7 +49,7 @@ def test_ingest_says_what_the_shards_are_and_when_they_are_there(tmp_path, inges
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (1, "Invalid value for '--shards': 1 is not in the range x>=2."),
+        (1, "greater than or equal to 2"),
         (
             SIZE + 1,
             f"{SIZE + 1} shards of {SIZE} nodes would leave some without any. Ask for fewer.",
@@ -59,7 +59,7 @@ def test_ingest_says_what_the_shards_are_and_when_they_are_there(tmp_path, inges
 def test_numbers_that_are_none_of_shards_are_refused(ingest, number, message):
     code, out, err = run(*ingest, "--shards", number)
     assert (code, out) == (2, "")
-    assert message in err.splitlines()[-1]
+    assert message in err
 
 
 @pytest.mark.parametrize("command", ["info", "train", "embed"])
