@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from shared_trainings import bits, everywhere, interrupted, refused
+from shared_trainings import everywhere, interrupted, refused
 from torch import nn
 
 from graphlatent import NodeLaGraph, read_graphs
@@ -34,7 +34,7 @@ from graphlatent.ops.processes import joined
 from graphlatent.training.fitted import finish_model
 from graphlatent.training.inputs import prepared
 from graphlatent.training.setup import set_up
-from processes_data import SMALL
+from processes_data import SMALL, bits
 
 PIECES = {"nodes_per_step": 20, **SMALL}
 CLUSTERS = {"batching": "clusters", "parts_per_step": 2, **PIECES}

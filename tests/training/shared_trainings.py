@@ -5,7 +5,6 @@ The first process writes FOLDER/found.json, and runs that tests go on with in on
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from pathlib import Path
@@ -22,15 +21,7 @@ from graphlatent.methods.dgi import DGI
 from graphlatent.ops.collective import alone, gathered_json, gathered_rows, rank, world_size
 from graphlatent.ops.processes import joined
 from graphlatent.training.loop import Hooks
-from processes_data import OF_GRAPHS, SMALL, graphs, nodes
-
-
-def bits(model: Any) -> str:
-    """A fingerprint of all weights and buffers."""
-    digest = hashlib.sha256()
-    for name, value in model.model_.state_dict().items():
-        digest.update(name.encode() + value.numpy().tobytes())
-    return digest.hexdigest()
+from processes_data import OF_GRAPHS, SMALL, bits, graphs, nodes
 
 
 def everywhere(model: Any) -> dict[str, Any]:

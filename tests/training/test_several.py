@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import pytest
 import torch
 
 import torchrun
 from graphlatent import GraphLaGraph
+from graphlatent.data import sharing
 from graphlatent.data.batches import FullBatches, GraphBatches
+from graphlatent.data.csr import CSRGraph, MatrixRows
+from graphlatent.data.pieces import ClusterPieces
 from graphlatent.data.sharing import moved_step, shared_plan
-from graphlatent.errors import RunFolderError, TrainingInterrupted
+from graphlatent.errors import ConfigError, RunFolderError, TrainingInterrupted
 from graphlatent.io.history import History
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.training.loop import Hooks
@@ -117,6 +121,25 @@ def test_two_processes_go_on_where_one_has_stopped(trained, tmp_path):
 )
 def test_what_processes_cannot_share_is_refused_by_all(trained, what, message):
     assert trained[0][f"refused {what}"] == [message, message]
+
+
+def cluster_source(parts) -> ClusterPieces:
+    """Nodes without edges in given parts."""
+    none = torch.zeros(0, dtype=torch.int64)
+    rows = MatrixRows(torch.zeros(len(parts), 1))
+    graph = CSRGraph(torch.zeros(len(parts) + 1, dtype=torch.int64), none, None, rows)
+    cpu = torch.device("cpu")
+    return ClusterPieces(graph, torch.tensor(parts), parts_per_step=1, prepare=None, device=cpu)
+
+
+@pytest.mark.parametrize(("other", "differs"), [([0, 0, 1, 1], False), ([0, 1, 0, 1], True)])
+def test_processes_that_have_found_other_clusters_are_refused(monkeypatch, other, differs):
+    monkeypatch.setattr(sharing, "current", lambda: True)
+    found = cluster_source(other).fingerprint()
+    monkeypatch.setattr(sharing, "gathered_json", lambda own: [own, own, found])
+    message = "Process 2 has cut the graph into other pieces than process 0"
+    with pytest.raises(ConfigError, match=message) if differs else nullcontext():
+        sharing.agree_on_steps(cluster_source([0, 0, 1, 1]))
 
 
 # The parts of a plan.

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from graphlatent.data.batches import BatchSource, GraphBatches
 from graphlatent.data.pieces import PieceSource
-from graphlatent.ops.collective import gathered_json
+from graphlatent.errors import ConfigError
+from graphlatent.ops.collective import current, gathered_json
 
 
 def shared_plan(
@@ -60,9 +61,24 @@ def _plan_of_share(source: PieceSource, generator: torch.Generator, *, rank: int
 
 
 def agree_on_steps(source: BatchSource) -> None:
-    """Where processes have shards, tell a source how many steps the one with the most has."""
-    if isinstance(source, PieceSource) and source.graph.share is not None:
+    """Tell a source how many steps the process with the most has, where processes have shards.
+
+    Raises:
+        ConfigError: where processes have the same graph, and have cut it into different pieces.
+    """
+    if current() is None or not isinstance(source, PieceSource):
+        return
+    if source.graph.share is not None:
         source.steps_of_shares = max(gathered_json(source.num_steps))
+        return
+    first, *others = gathered_json(source.fingerprint())
+    for number, other in enumerate(others, 1):
+        if other != first:
+            raise ConfigError(
+                f"Process {number} has cut the graph into other pieces than process 0, as with less"
+                " memory or another version of pymetis. Copy the folder 'cache' of the store from"
+                " process 0's machine to the others, or use batching='neighbors'."
+            )
 
 
 def share_name(source: BatchSource) -> str | None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 
@@ -58,6 +59,13 @@ class ClusterPieces(PieceSource):
         sizes = sizes[sizes > 0]
         self.ptr = torch.cat([sizes.new_zeros(1), torch.cumsum(sizes, 0)])
         self.num_steps = max(1, math.ceil(sizes.numel() / parts_per_step))
+
+    def fingerprint(self) -> str:
+        """A digest of which nodes are in which part."""
+        digest = hashlib.blake2b(str(self.num_steps).encode(), digest_size=16)
+        for values in (self.ptr, self.order):
+            digest.update(values.numpy().data)
+        return digest.hexdigest()
 
     def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
         """For each step, its parts."""

@@ -40,6 +40,10 @@ class PieceSource(VariableShapeSource, ABC):
     ) -> None:
         self.graph, self.prepare, self.device, self.dtype = graph, prepare, device, dtype
 
+    def fingerprint(self) -> str:
+        """What the steps of a plan depend on beside its generator and the graph."""
+        return str(self.num_steps)
+
     @abstractmethod
     def plan(self, generator: torch.Generator) -> Sequence[Tensor]:
         """The steps of one epoch; for each, what `take` cuts."""
