@@ -26,7 +26,8 @@ GraphInput: TypeAlias = Annotated[
         metavar="INPUT",
         help=(
             "Edge table (.csv .tsv .txt .parquet, packed as .gz or .zip, - for standard input),"
-            " .graphml, .gml, .npz, TU folder, or a data set's name."
+            " .graphml, .gml, .npz, TU folder, a store of 'graphlatent ingest', or a data set's"
+            " name."
         ),
     ),
 ]
