@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from scale_table import estimates, scale_tables
+
 from graphlatent.bench.pages import BlockMaker, fill_pages, table_maker
 from graphlatent.errors import ConfigError
 from graphlatent.io.atomic import write_text
@@ -307,10 +309,8 @@ def weights_table() -> str:
 def calibration_table() -> str:
     """The calibration error of fine-tuned classifiers, without and with a temperature."""
     record = json.loads((RESULTS / "calibration.json").read_text())
-    lines = [
-        "| labels of 10 % | accuracy | error without temperature | with it | temperatures |",
-        "|---|---|---|---|---|",
-    ]
+    lines = ["| labels of 10 % | accuracy | error without temperature | with it | temperatures |"]
+    lines.append("|---" * 5 + "|")
     for name, found in record["sets"].items():
         errors = [f"{100 * found[way]['calibration_error']:.1f}" for way in ("without", "with")]
         low, high = (end(found["temperatures"]) for end in (min, max))
@@ -333,10 +333,8 @@ def label_free_table() -> str:
     """The accuracy of every rule that chooses an epoch, and of a choice by validation labels."""
     found = [json.loads(line) for line in (RESULTS / "label_free.jsonl").read_text().splitlines()]
     rules = ("untrained", "last", "effective_rank", "objective", "before_collapse")
-    lines = [
-        f"| set | settings | epochs | seeds | validation | {' | '.join(rules)} | collapse |",
-        "|---" * (len(rules) + 6) + "|",
-    ]
+    lines = [f"| set | settings | epochs | seeds | validation | {' | '.join(rules)} | collapse |"]
+    lines.append("|---" * (len(rules) + 6) + "|")
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in sorted(found, key=lambda r: (r["set"], r["settings"], r["seed"])):
         of = (record["set"], record["settings"], record["epochs"])
@@ -376,6 +374,8 @@ MAKERS: Mapping[str, BlockMaker] = {
     "calibration": without_arguments(calibration_table),
     "weights": without_arguments(weights_table),
     "search": lambda arguments: search_tables(*arguments),
+    "scale": without_arguments(lambda: scale_tables(RESULTS / "scale.jsonl")),
+    "estimates": without_arguments(lambda: estimates(RESULTS / "scale.jsonl")),
 }
 PAGES = (
     ROOT / "README.md",

@@ -143,7 +143,8 @@ def record(path: Path | None, found: dict[str, Any]) -> None:
     if path is None:
         return
     old = [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
-    kept = [r for r in old if (r["command"], r["edges"]) != (found["command"], found["edges"])]
+    key = ("command", "edges", "way")
+    kept = [r for r in old if any(r.get(name) != found.get(name) for name in key)]
     lines = [json.dumps(r) for r in [*kept, {**found, **surroundings()}]]
     path.write_text("".join(f"{line}\n" for line in lines))
 
@@ -188,23 +189,26 @@ def train(made: Path, way: str) -> dict[str, Any]:
     options = ["--epochs", "1", *WAYS[way]]
     found = measured(["train", str(made / "store"), "--out", str(run), *options])
     command = " ".join(["graphlatent train store --out run", *options])
-    history = [json.loads(x) for x in (run / "history.jsonl").read_text().splitlines()]
-    return {"what": "train", "command": command, "way": way, **found, "epoch": history[-1]}
+    results = json.loads((run / "results.json").read_text())
+    kept = {key: results[key] for key in ("loss", "embedding_dim")}
+    return {"what": "train", "command": command, "way": way, **found, **kept}
 
 
 def embed(made: Path, way: str) -> dict[str, Any]:
     """Embed a store by a trained run."""
     out = made / "embeddings.parquet"
     out.unlink(missing_ok=True)
-    words = ["embed", str(made / f"run-{way or 'auto'}"), str(made / "store"), "--out", str(out)]
-    found = measured(words)
-    command = "graphlatent embed run store --out embeddings.parquet"
-    note = f" (run of --set preset={way})" if way == "paper" else ""
+    run = made / f"run-{way or 'auto'}"
+    found = measured(["embed", str(run), str(made / "store"), "--out", str(out)])
+    results = json.loads((run / "results.json").read_text())
+    settings = (run / "config.toml").read_text()
     return {
         "what": "embed",
-        "command": command + note,
+        "command": "graphlatent embed run store --out embeddings.parquet",
         "way": way,
         **found,
+        "preset": re.findall(r'^preset = "(.*)"', settings, re.MULTILINE)[0],
+        "embedding_dim": results["embedding_dim"],
         "file_bytes": disk_usage(out),
     }
 
@@ -229,8 +233,9 @@ def main() -> None:
         if not features or not (made / "store").exists():
             record(args.json, {**sizes, **ingest(made, features=bool(features))})
         for way in args.ways.split(",") if features else ():
-            # Otherwise the clusters that training has found before would be used.
-            shutil.rmtree(made / "store" / "cache", ignore_errors=True)
+            if not way:
+                # The first training finds the clusters, and the others have them.
+                shutil.rmtree(made / "store" / "cache", ignore_errors=True)
             record(args.json, {**sizes, **train(made, way)})
             if way in ("", "paper"):
                 record(args.json, {**sizes, **embed(made, way)})

@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -75,3 +76,42 @@ class TestSteps:
         module = script("forms")
         for form in ("dense", "sparse"):
             assert np.isfinite(module.step_of(random_graph([30]), form, CPU)().numpy()).all()
+
+
+class TestScale:
+    """Tables of any size, and measurements of real commands."""
+
+    @pytest.fixture(autouse=True)
+    def _on_path(self, monkeypatch):
+        monkeypatch.syspath_prepend(ROOT / "benchmarks")
+
+    def test_tables_have_the_sizes_and_ids_that_were_asked_for(self, tmp_path, monkeypatch):
+        module = script("scale_data")
+        monkeypatch.setattr(module, "BLOCK", 300)
+        monkeypatch.setattr(module, "FILE", 600)
+        monkeypatch.setattr(module, "COMMUNITY", 10)
+        module.write_edges(tmp_path / "edges", num_nodes=100, num_edges=1000)
+        module.write_nodes(tmp_path, num_nodes=100, num_features=3)
+        assert len(list((tmp_path / "edges").iterdir())) == 2
+        edges = pd.read_parquet(tmp_path / "edges")
+        ids = pd.read_parquet(tmp_path / "nodes.parquet")["id"]
+        assert len(edges) == 1000 and ids.nunique() == 100
+        assert set(edges["source"]) | set(edges["target"]) <= set(ids)
+        assert np.load(tmp_path / "x.npy").shape == (100, 3)
+        community = dict(zip(ids, np.arange(100) // 10, strict=True))
+        same = edges["source"].map(community) == edges["target"].map(community)
+        assert 0.65 < same.mean() < 0.8
+
+    def test_ingest_is_measured(self, tmp_path):
+        pytest.importorskip("duckdb")
+        module = script("scale")
+        made = module.tables(tmp_path, num_nodes=5000, num_edges=500)
+        found = module.ingest(made)
+        assert 900 < found["stored_edges"] <= 1000
+        assert found["peak_bytes"] > found["anonymous_bytes"] > 20e6
+        assert found["store_bytes"] == module.disk_usage(made / "store") > 4 * 900
+        assert "numbering nodes" in found["stages"] and found["cpu_seconds"] > 0.1
+
+    def test_a_failing_command_is_no_measurement(self, tmp_path):
+        with pytest.raises(SystemExit, match="there is no table"):
+            script("scale").measured(["ingest", str(tmp_path), "--out", str(tmp_path / "store")])

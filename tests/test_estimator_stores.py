@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
+from commands import typed
 from graphlatent import NodeBGRL, NodeDGI, NodeLaGraph, read_embeddings, read_graphs
 from graphlatent.data.memory_limit import limited_memory
 from graphlatent.data.readers.options import TableOptions
@@ -96,6 +97,15 @@ def test_full_batches_read_the_store_into_memory(store):
 
 def test_batching_auto_reads_what_fits(store):
     assert NodeLaGraph(**SMALL).fit(store).settings_.batching == "full"
+
+
+def test_what_auto_chooses_is_said_once(store, tmp_path):
+    pytest.importorskip("pymetis")
+    words = ["train", store.path, "--out", tmp_path / "run", "--epochs", "1", "--max-memory"]
+    code, said = typed(*map(str, words), "300kB", "--set", "nodes_per_step=20")
+    assert code == 0, said
+    assert said.count("--set batching=clusters was chosen") == 1
+    assert NodeLaGraph.load(tmp_path / "run").settings_.batching == "clusters"
 
 
 def test_a_run_of_a_store_is_complete_with_its_embeddings(store, tmp_path):

@@ -53,15 +53,18 @@ def store_in_pieces(
     """The store at a path, where an estimator would be fitted on pieces of it; else None.
 
     Args:
-        estimator: not fitted yet.
+        estimator: not fitted yet; its `batching` is what was chosen afterwards.
         source: path of the store.
         nodes: as for `store_read_with`.
         options: as for `store_read_with`.
         run: a run that is resumed.
     """
     store = store_read_with(source, nodes, options=options)
-    settings = estimator._resolved(store, run=run)
-    return store if getattr(settings, "batching", "full") in PIECES else None
+    way = getattr(estimator._resolved(store, run=run), "batching", "full")
+    if "batching" in estimator.get_params():
+        # "auto" chooses once: the memory that is available changes all the time.
+        estimator.set_params(batching=way)
+    return store if way in PIECES else None
 
 
 def embed_store(

@@ -19,6 +19,7 @@ from graphlatent.errors import ConfigError, GraphLatentWarning, InputError
 from graphlatent.methods.lagraph.settings import PIECE_STEPS, NodeLaGraphSettings
 from graphlatent.ops.sparse import SparseMatrix
 from graphlatent.training import batching as module
+from graphlatent.training import setup
 from graphlatent.training.batching import GraphSize, chosen_batching, full_batch_bytes
 from graphlatent.training.setup import set_up
 from piece_cases import CPU, drawn_graph
@@ -246,3 +247,14 @@ def test_a_custom_encoder_sees_pieces():
         encoder=Mean(), **SMALL, batching="neighbors", num_neighbors=2
     ).fit_transform(graph)
     assert rows.shape[0] == 30 and np.isfinite(rows).all()
+
+
+def test_threads_follow_from_the_sampled_neighbourhoods_of_a_step(monkeypatch):
+    work = []
+    monkeypatch.setattr(setup, "threads_for", lambda multiplications: work.append(multiplications))
+    graph = drawn_graph(1, size=1000, density=0.01)
+    for values in ({"batching": "clusters"}, {"batching": "neighbors", "num_neighbors": 2}):
+        settings = NodeLaGraphSettings(nodes_per_step=10, **values)
+        setup.suited_threads(graph, resolve(settings, owner="NodeLaGraph"))
+    # A seed, its 2 neighbours, and theirs.
+    assert work[1] == pytest.approx(9 * work[0])

@@ -205,7 +205,11 @@ def suited_threads(
     if isinstance(settings, GraphSettings) and isinstance(graph, GraphData):
         share = settings.batch_size / max(graph.num_graphs, 1)
     elif isinstance(settings, NodeSettings) and settings.batching in PIECES:
-        share = settings.nodes_per_step / max(graph.num_nodes, 1)
+        nodes = settings.nodes_per_step
+        if settings.batching == "neighbors" and settings.num_neighbors is not None:
+            # A step has the sampled neighbourhoods of its nodes.
+            nodes *= (1 + settings.num_neighbors) ** settings.num_layers
+        share = nodes / max(graph.num_nodes, 1)
     work = _multiplications(graph, settings.hidden_dim)
     return threads_for(work if whole else work * min(1.0, share))
 

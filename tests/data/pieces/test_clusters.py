@@ -154,12 +154,20 @@ class TestPartition:
         pytest.importorskip("pymetis")
         rows, _ = communities()
         said = (
-            r"^METIS would need about 534 kB of memory for this graph, and 1 kB may be used: its"
+            r"^METIS would need about 722 kB of memory for this graph, and 1 kB may be used: its"
             r" parts come from label propagation, with more edges between them\.$"
         )
         with limited_memory("1kB"), pytest.warns(GraphLatentWarning, match=said):
             parts = partition(rows, 8)
         assert torch.equal(parts, grown_parts(rows, 8))
+
+    def test_of_a_large_graph_it_says_that_it_takes_minutes(self, monkeypatch):
+        pytest.importorskip("pymetis")
+        rows, _ = communities()
+        monkeypatch.setattr(module, "_LONG_EDGES", rows.num_edges)
+        said = f"^METIS cuts the graph into 8 parts, .* {rows.num_edges:,} stored edges"
+        with pytest.warns(GraphLatentWarning, match=said):
+            partition(rows, 8)
 
     def test_without_pymetis(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "pymetis", None)

@@ -18,7 +18,9 @@ from graphlatent.errors import MissingDependencyError, warn
 from graphlatent.io.atomic import write_atomically
 
 # Memory that METIS takes, in bytes per node and per stored edge: measured, see docs/scale.md.
-_NODE_BYTES, _EDGE_BYTES = 200, 100
+_NODE_BYTES, _EDGE_BYTES = 200, 140
+# METIS is silent, for minutes from so many stored edges on.
+_LONG_EDGES = 10_000_000
 # Changed where the partition of a graph changes, so that a cached one is not used then.
 _VERSION = 1
 _HASHED = 1 << 24
@@ -39,7 +41,7 @@ def partition(graph: CSRGraph, num_parts: int, *, cache: Path | None = None) -> 
         OutputError: where the folder cannot be written to.
 
     Warns:
-        GraphLatentWarning: where METIS would take too much memory.
+        GraphLatentWarning: where METIS would take too much memory, or takes long.
     """
     if num_parts <= 1:
         return torch.zeros(graph.num_nodes, dtype=torch.int64)
@@ -91,6 +93,11 @@ def _computed(graph: CSRGraph, num_parts: int) -> Tensor:
             " edges between them."
         )
         return grown_parts(graph, num_parts)
+    if graph.num_edges >= _LONG_EDGES:
+        warn(
+            f"METIS cuts the graph into {num_parts:,} parts, which takes minutes for"
+            f" {graph.num_edges:,} stored edges. Those of a store are kept in it for the next time."
+        )
     return _metis(graph, num_parts)
 
 

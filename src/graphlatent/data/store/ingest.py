@@ -316,7 +316,7 @@ def _write_features(
             built,
             num_nodes=ids.num_nodes,
             memory=budget.column_bytes,
-            told=lambda number: told("writing columns", number),
+            told=lambda number: told("writing columns", 0),
         )
     else:
         features = NO_FEATURES
