@@ -17,6 +17,7 @@ from graphlatent.data.store.ingest import ingest
 from graphlatent.data.store.layout import manifest_checksum
 from graphlatent.data.store.store import GraphStore
 from graphlatent.errors import InputError, OutputError
+from graphlatent.io.differences import input_differences
 
 pytest.importorskip("duckdb")
 pytestmark = pytest.mark.filterwarnings("ignore::graphlatent.errors.GraphLatentWarning")
@@ -145,6 +146,16 @@ def test_a_store_that_is_replaced_while_it_is_read(tmp_path, tables, store, edge
     ):
         with pytest.raises(InputError, match="was deleted or replaced while it was read"):
             read()
+
+
+def test_a_run_on_a_store_says_in_words_what_changed(tmp_path, tables, store, nodes):
+    before = GraphStore.open(store.path).fingerprints()
+    nodes.assign(age=0).to_parquet(tables[1])
+    ingest(tables[0], store.path, nodes=tables[1], overwrite=True)
+    after = GraphStore.open(store.path).fingerprints()
+    assert input_differences(before, after) == ["column 'age': other values"]
+    with_weights = {**after, "edge weights": "sha256:00"}
+    assert input_differences(after, with_weights) == ["edge weights: none in the run, given now"]
 
 
 def test_files_of_the_user_in_a_store_are_kept(tables, store):
