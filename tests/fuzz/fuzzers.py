@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fuzz import folders, settings, signals
+from importlib.util import find_spec
+
+from fuzz import folders, settings, signals, stores
 from fuzz.harness import Fuzzer
 from fuzz.other_files import graphml, npz, tu
 from fuzz.parquet import parquet
@@ -10,13 +12,19 @@ from fuzz.round_trips import round_trip
 from fuzz.text_tables import text_tables
 
 FUZZERS = (
-    Fuzzer("tables", text_tables, share=20),
+    Fuzzer("tables", text_tables, share=17),
     Fuzzer("parquet", parquet, share=10),
     Fuzzer("graphml", graphml, share=9),
     Fuzzer("npz", npz, share=8),
     Fuzzer("tu", tu, share=8),
-    Fuzzer("round-trips", round_trip, share=14),
-    Fuzzer("run-folders", folders.folders, share=18, batch=10, prepare=folders.prepare),
+    Fuzzer("round-trips", round_trip, share=13),
+    Fuzzer("run-folders", folders.folders, share=16, batch=10, prepare=folders.prepare),
+    # Stores are written with DuckDB.
+    *(
+        (Fuzzer("stores", stores.stores, share=6, prepare=stores.prepare),)
+        if find_spec("duckdb")
+        else ()
+    ),
     Fuzzer(
         "settings",
         settings.settings,

@@ -203,3 +203,12 @@ def test_a_folder_that_was_deleted_is_not_written_any_more(tmp_path, begun_again
         with pytest.raises(OutputError, match="was deleted or replaced while it was being written"):
             run.save_snapshot(Snapshot({}, "{}"))
     assert names(tmp_path) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_a_folder_that_cannot_be_made_is_no_endless_wait():
+    with (
+        pytest.raises(OutputError, match="Cannot write /proc/run"),
+        FolderLock(Path("/proc/run")).held(),
+    ):
+        pass

@@ -219,7 +219,7 @@ def test_clusters_are_kept_in_the_folder_that_is_given(mapped, tmp_path):
     settings = resolve(NodeLaGraphSettings(**SMALL, batching="clusters"), owner="NodeLaGraph")
     method = NodeLaGraph.method(settings, level="node")
     set_up(mapped[1], method, device=CPU, cache=tmp_path / "cache")
-    assert [file.suffix for file in (tmp_path / "cache").iterdir()] == [".npy"]
+    assert [file.suffix for file in (tmp_path / "cache").iterdir()] == [".bin"]
 
 
 def test_negative_weights_are_refused_before_the_first_step():

@@ -24,7 +24,8 @@ def input_differences(before: object, now: Mapping[str, str]) -> list[str]:
 
 
 def _changed(part: str, before: str, now: str) -> str:
-    old, new = (text.partition(" sha256:")[0] for text in (before, now))
+    # Of a store there are checksums alone.
+    old, new = (text.partition("sha256:")[0].strip() or "given" for text in (before, now))
     return f"{part}: other values" if old == new else f"{part}: {old} in the run, {new} now"
 
 

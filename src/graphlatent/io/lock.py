@@ -21,6 +21,9 @@ from typing import Any
 from graphlatent.errors import OutputError, warn
 from graphlatent.io.atomic import LOCK
 
+# So often another process is expected to delete a folder in which a lock is made.
+_ATTEMPTS = 100
+
 
 class FolderLock:
     """The lock of one folder.
@@ -75,7 +78,7 @@ class FolderLock:
     def _take(self) -> int:
         """A handle of the locked file."""
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        while True:
+        for _ in range(_ATTEMPTS):
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 handle = os.open(self.path, flags, 0o644)
@@ -101,6 +104,8 @@ class FolderLock:
                 os.close(handle)
                 raise
             os.close(handle)
+        # Such as under /proc, where folders seem to be made.
+        raise _unwritable(self.folder, "no file can be made there, or it is deleted at once")
 
     def _is_current(self, handle: int) -> bool:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import sys
 
 import numpy as np
@@ -121,7 +123,7 @@ class TestPartition:
         rows, _ = communities()
         parts = partition(rows, 8, cache=tmp_path)
         (file,) = tmp_path.iterdir()
-        assert file.name == f"parts-8-{structure_fingerprint(rows)}.npy"
+        assert file.name == f"parts-8-{structure_fingerprint(rows)}.bin"
         monkeypatch.setattr(module, "_computed", None)
         assert torch.equal(partition(rows, 8, cache=tmp_path), parts)
         # Another graph, or another number of parts, is computed.
@@ -130,25 +132,41 @@ class TestPartition:
             with pytest.raises(TypeError):
                 partition(*arguments, cache=tmp_path)
 
-    @pytest.mark.parametrize(
-        "damage", [b"", b"no array", "shape", "type", "range"], ids=lambda value: str(value)
-    )
+    @pytest.mark.parametrize("damage", ["empty", "short", "bit", "range", "link", "pipe"])
     def test_a_damaged_file_is_computed_again(self, tmp_path, damage):
         pytest.importorskip("pymetis")
         rows, _ = communities(groups=2)
         parts = partition(rows, 2, cache=tmp_path)
         (file,) = tmp_path.iterdir()
+        content = file.read_bytes()
+        # A node in the other part: a partition too, but not the one that was computed.
+        flipped = content[:-4] + bytes([1 - content[-4]]) + content[-3:]
+        too_high = np.full(80, 2, np.int32).tobytes()
         wrong = {
-            "shape": np.zeros(3, np.int32),
-            "type": np.zeros(80, np.float32),
-            "range": np.full(80, 2, np.int32),
+            "empty": b"",
+            "short": content[:-4],
+            "bit": flipped,
+            "range": hashlib.sha256(too_high).digest() + too_high,
         }
-        if isinstance(damage, bytes):
-            file.write_bytes(damage)
+        if damage in wrong:
+            file.write_bytes(wrong[damage])
         else:
-            np.save(file, wrong[damage])
+            file.unlink()
+            (tmp_path / "other").write_bytes(flipped)
+            file.symlink_to(tmp_path / "other") if damage == "link" else os.mkfifo(file)
         assert torch.equal(partition(rows, 2, cache=tmp_path), parts)
-        assert np.load(file).max() == 1
+        assert file.read_bytes() == content and not file.is_symlink()
+
+    def test_a_folder_that_cannot_be_written_to_or_is_a_link_keeps_none(self, tmp_path):
+        pytest.importorskip("pymetis")
+        rows, _ = communities(groups=2)
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "file").write_text("mine")
+        for cache in (tmp_path / "link", tmp_path / "file"):
+            assert torch.equal(partition(rows, 2, cache=cache), partition(rows, 2))
+        assert not any((tmp_path / "elsewhere").iterdir())
+        assert (tmp_path / "file").read_text() == "mine"
 
     def test_beyond_the_memory_of_metis_parts_are_grown(self):
         pytest.importorskip("pymetis")

@@ -16,7 +16,8 @@ from graphlatent.config import resolve
 from graphlatent.data.pieces.partition import has_metis
 from graphlatent.data.store import shards, share
 from graphlatent.data.store.ingest import ingest
-from graphlatent.data.store.share import SHARDS, Share, assigned_shards, is_shards, own_shard
+from graphlatent.data.store.layout import SHARDS_FILE
+from graphlatent.data.store.share import Share, assigned_shards, is_shards, own_shard
 from graphlatent.data.store.store import GraphStore
 from graphlatent.errors import ConfigError, InputError, OutputError
 from graphlatent.training.encoding import STANDARDIZED_ABOVE, standardized_above
@@ -111,7 +112,7 @@ def test_a_second_call_writes_nothing_and_another_number_replaces(tmp_path):
     assert shard_store(store, 2) == (first, False)
     assert {p: p.stat().st_mtime_ns for p in store.path.rglob("*") if p.is_file()} == before
     assert shard_store(store, 3)[1]
-    assert sorted(p.name for p in (store.path / "shards").iterdir()) == ["0", "1", "2", SHARDS]
+    assert sorted(p.name for p in (store.path / "shards").iterdir()) == ["0", "1", "2", SHARDS_FILE]
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "manifest", "json"])
@@ -126,7 +127,7 @@ def test_damaged_shards_are_written_again(tmp_path, damage):
     elif damage == "manifest":
         (folder / "0" / "manifest.json").write_text("{}")
     else:
-        (folder / SHARDS).write_text("[")
+        (folder / SHARDS_FILE).write_text("[")
     assert shard_store(store, 2)[1]
     assert not shard_store(store, 2)[1]
 
@@ -307,7 +308,7 @@ def test_damage_is_named(tmp_path):
     store = make_store(tmp_path)
     about, _ = shard_store(store, 2)
     folder = store.path / "shards"
-    text = (folder / SHARDS).read_text()
+    text = (folder / SHARDS_FILE).read_text()
     changed = json.dumps({**json.loads(text), "lost_edges": 0})
     of_later = json.dumps(share.sealed({**about, "shards": 2}))
     for content, message in [
@@ -317,11 +318,11 @@ def test_damage_is_named(tmp_path):
         ("{}", "shards.json cannot be read: "),
         (of_later, "is of format 2, and this version reads format 1"),
     ]:
-        (folder / SHARDS).write_text(content)
+        (folder / SHARDS_FILE).write_text(content)
         assert is_shards(folder)
         with pytest.raises(InputError, match=message):
             own_shard(folder)
-    (folder / SHARDS).write_text(text)
+    (folder / SHARDS_FILE).write_text(text)
     # One of other shards.
     shutil.copyfile(folder / "0" / "manifest.json", folder / "1" / "manifest.json")
     with pytest.raises(InputError, match="/shards/1 is no shard of these: its manifest"):

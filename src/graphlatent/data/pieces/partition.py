@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,16 @@ from torch import Tensor
 from graphlatent.data.csr import CSRGraph
 from graphlatent.data.memory_limit import memory_limit, readable
 from graphlatent.data.pieces.growing import grown_parts
-from graphlatent.errors import MissingDependencyError, warn
+from graphlatent.errors import MissingDependencyError, OutputError, warn
 from graphlatent.io.atomic import write_atomically
+from graphlatent.io.regular_files import open_regular
 
 # Memory that METIS takes, in bytes per node and per stored edge: measured, see docs/scale.md.
 _NODE_BYTES, _EDGE_BYTES = 200, 140
 # METIS is silent, for minutes from so many stored edges on.
 _LONG_EDGES = 10_000_000
 # Changed where the partition of a graph changes, so that a cached one is not used then.
-_VERSION = 1
+_VERSION = 2
 _HASHED = 1 << 24
 
 
@@ -34,25 +36,27 @@ def partition(graph: CSRGraph, num_parts: int, *, cache: Path | None = None) -> 
     Args:
         graph: by rows.
         num_parts: at least 1.
-        cache: a folder in which the partition of a graph is kept; None keeps none.
+        cache: a folder in which the partition of a graph is kept, if it can be written to and is no
+            link; None keeps none.
 
     Raises:
         MissingDependencyError: where pymetis is not installed.
-        OutputError: where the folder cannot be written to.
 
     Warns:
         GraphLatentWarning: where METIS would take too much memory, or takes long.
     """
     if num_parts <= 1:
         return torch.zeros(graph.num_nodes, dtype=torch.int64)
-    if cache is None:
+    if cache is None or cache.is_symlink():
         return _computed(graph, num_parts)
-    path = cache / f"parts-{num_parts}-{structure_fingerprint(graph)}.npy"
+    path = cache / f"parts-{num_parts}-{structure_fingerprint(graph)}.bin"
     known = _read(path, graph.num_nodes, num_parts)
     if known is not None:
         return known
     parts = _computed(graph, num_parts)
-    write_atomically(path, lambda temporary: _write(temporary, parts))
+    # A store may be on a disk that is only read.
+    with suppress(OutputError):
+        write_atomically(path, lambda temporary: _write(temporary, parts))
     return parts
 
 
@@ -130,18 +134,24 @@ def _symmetric(graph: CSRGraph) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, A
 
 
 def _write(path: Path, parts: Tensor) -> None:
-    with path.open("wb") as file:
-        np.save(file, parts.to(torch.int32).numpy(), allow_pickle=False)
+    """Write the parts as little-endian int32, behind the SHA-256 of these bytes."""
+    content = parts.numpy().astype("<i4").tobytes()
+    path.write_bytes(hashlib.sha256(content).digest() + content)
 
 
 def _read(path: Path, num_nodes: int, num_parts: int) -> Tensor | None:
     """A cached partition; None where there is none, or it is damaged."""
+    size = hashlib.sha256().digest_size
     try:
-        values = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        with open_regular(path, most=size + 4 * num_nodes) as file:
+            content = file.read()
+    except OSError:
         return None
-    if values.shape != (num_nodes,) or values.dtype != np.int32:
+    if len(content) != size + 4 * num_nodes or path.is_symlink():
         return None
+    if hashlib.sha256(content[size:]).digest() != content[:size]:
+        return None
+    values = np.frombuffer(content, "<i4", offset=size)
     if num_nodes and not (values.min() >= 0 and values.max() < num_parts):
         return None
     return torch.from_numpy(values.astype(np.int64))

@@ -49,9 +49,18 @@ from graphlatent.data.store.numbering import (
 from graphlatent.data.store.runs import SortedRuns
 from graphlatent.data.store.store import GraphStore
 from graphlatent.data.store.tables import TableFiles, table_files
-from graphlatent.data.store.workspace import put_in_place, refuse_other, workspace
+from graphlatent.data.store.workspace import (
+    put_in_place,
+    refuse_files_of_others,
+    refuse_other,
+    resolved,
+    workspace,
+)
 from graphlatent.display import counted
 from graphlatent.errors import InputError, OutputError, bad_argument, warn
+
+# DuckDB starts as many at once, and a typo should not.
+_MOST_THREADS = 1024
 
 UnknownNodes: TypeAlias = Literal["error", "drop"]
 Told: TypeAlias = Callable[[str, int], None]
@@ -153,7 +162,8 @@ def ingest(
         MissingDependencyError: where DuckDB is not installed.
     """
     imported_duckdb()
-    options, out = options or IngestOptions(), Path(out)
+    # Where it is a link, the store that it names is replaced, and the link stays.
+    options, out = options or IngestOptions(), resolved(Path(out))
     limit = (
         memory_limit() if memory is None else parse_memory(memory, owner="ingest", name="memory")
     )
@@ -168,6 +178,7 @@ def ingest(
                 f"{out} is a store of another input, or of other options. Choose another path, or"
                 " allow replacing it (--overwrite, overwrite=True)."
             )
+        refuse_files_of_others(out)
     budget = MemoryBudget.of(limit)
     num_threads = _checked_threads(threads)
     with workspace(out) as folder:
@@ -183,10 +194,11 @@ def ingest(
 def _checked_threads(threads: int | None) -> int:
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise bad_argument(
-            "threads", owner="ingest", allowed="a whole number above 0, or None", got=threads
-        )
+    allowed = f"a whole number from 1 to {_MOST_THREADS}, or None"
+    if isinstance(threads, bool) or not isinstance(threads, int):
+        raise bad_argument("threads", owner="ingest", allowed=allowed, got=threads)
+    if not 1 <= threads <= _MOST_THREADS:
+        raise bad_argument("threads", owner="ingest", allowed=allowed, got=threads)
     return threads
 
 

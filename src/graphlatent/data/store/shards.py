@@ -27,6 +27,8 @@ from graphlatent.data.store.layout import (
     LABELS,
     MANIFEST,
     ROWS_PER_GROUP,
+    SHARDS,
+    SHARDS_FILE,
     WEIGHT,
     X_PARTS,
     X,
@@ -37,7 +39,6 @@ from graphlatent.data.store.layout import (
 )
 from graphlatent.data.store.npy import NpyWriter, mapped
 from graphlatent.data.store.share import (
-    SHARDS,
     SHARDS_FORMAT,
     is_shards,
     read_shards,
@@ -88,7 +89,7 @@ def write_shards(
         )
     out = folder_of_shards(store)
     with workspace(out) as folder:
-        built = folder / "shards"
+        built = folder / SHARDS
         built.mkdir()
         place = torch.empty(store.num_nodes, dtype=torch.int64)
         shards = []
@@ -112,14 +113,14 @@ def write_shards(
             "parts": shards,
             **about,
         }
-        write_json(built / SHARDS, sealed(value))
+        write_json(built / SHARDS_FILE, sealed(value))
         put_in_place(built, out)
     return value
 
 
 def folder_of_shards(store: GraphStore) -> Path:
     """Where the shards of a store are."""
-    return store.path / "shards"
+    return store.path / SHARDS
 
 
 def written_shards(store: GraphStore, *, count: int) -> dict[str, Any] | None:

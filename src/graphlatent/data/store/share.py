@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphlatent.data.store.layout import MANIFEST, checksum
+from graphlatent.data.store.layout import MANIFEST, SHARDS_FILE, checksum
 from graphlatent.errors import InputError
 from graphlatent.io.regular_files import is_folder, read_regular
 from graphlatent.ops.collective import gathered_json, rank, world_size
 
-SHARDS, SHARDS_FORMAT = "shards.json", 1
+SHARDS_FORMAT = 1
 _DIGEST = "sha256"
 _AGAIN = "Write the shards again with 'graphlatent ingest ... --shards NUMBER'"
 
@@ -66,7 +66,7 @@ def sealed(about: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_shards(folder: Path) -> bool:
     """Whether a folder holds shards, all or some of those of a store."""
-    return is_folder(folder) and (folder / SHARDS).is_file()
+    return is_folder(folder) and (folder / SHARDS_FILE).is_file()
 
 
 def read_shards(folder: Path) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def read_shards(folder: Path) -> dict[str, Any]:
     Raises:
         InputError: where it is damaged, or of a later version.
     """
-    path = folder / SHARDS
+    path = folder / SHARDS_FILE
     try:
         about = json.loads(read_regular(path))
         digest = about.pop(_DIGEST)
@@ -143,8 +143,8 @@ def own_shard(folder: Path) -> Share:
     for number, name in enumerate(names):
         if name != names[0]:
             raise InputError(
-                f"Process {number} has another {SHARDS} in {folder} than process 0. Copy the shards"
-                " that one 'graphlatent ingest --shards' wrote to every machine."
+                f"Process {number} has another {SHARDS_FILE} in {folder} than process 0. Copy the"
+                " shards that one 'graphlatent ingest --shards' wrote to every machine."
             )
     count = len(about["parts"])
     if world_size() != count:

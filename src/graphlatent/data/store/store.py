@@ -23,12 +23,15 @@ from graphlatent.data.memory_limit import require_memory
 from graphlatent.data.readers.arrow import LoadedTable, to_array
 from graphlatent.data.readers.options import TableOptions, stack_labels
 from graphlatent.data.store.columns import StoredColumn
+from graphlatent.data.store.content import check_content, check_manifest
 from graphlatent.data.store.layout import (
+    CACHE,
     DEGREE,
     IDS,
     INDICES,
     INDPTR,
     LABELS,
+    MANIFEST,
     WEIGHT,
     X_PARTS,
     X,
@@ -55,11 +58,13 @@ class GraphStore:
         about: its manifest.
         share: that it is a shard, and other processes have the others; None for a whole graph,
             which a shard is to a process that opens it by itself.
+        version: which file the manifest is; None where the store is not expected to be replaced.
     """
 
     path: Path
     about: Mapping[str, Any]
     share: Share | None = None
+    version: tuple[int, ...] | None = None
 
     @classmethod
     def open(
@@ -69,15 +74,34 @@ class GraphStore:
 
         Args:
             path: the folder.
-            verify: compare the checksums of all files, which reads them; sizes are always compared.
+            verify: compare the checksums of all files and check what they hold, which reads them;
+                sizes are always compared.
             share: as `own_shard` returned it, of a shard.
 
         Raises:
             InputError: where the folder is no store, or a file of it is missing or damaged.
         """
-        about = read_manifest(Path(path))
-        check_files(Path(path), about["files"], checksums=verify)
-        return cls(Path(path), about, share)
+        path = Path(path)
+        version = _version(path)
+        about = read_manifest(path)
+        check_manifest(path, about)
+        check_files(path, about["files"], checksums=verify)
+        if verify:
+            check_content(path, about)
+        store = cls(path, about, share, version)
+        store.check_current()
+        return store
+
+    def check_current(self) -> None:
+        """Raise an `InputError` where another store has taken the place of this one.
+
+        Called behind every file that is opened: files of two stores would make a graph of neither.
+        """
+        if self.version is not None and _version(self.path) != self.version:
+            raise InputError(
+                f"{self.path} was deleted or replaced while it was read, so that nothing more is"
+                " read from it. Start again."
+            )
 
     @property
     def num_nodes(self) -> int:
@@ -124,7 +148,7 @@ class GraphStore:
     @property
     def cache(self) -> Path:
         """A folder for what takes long to compute from the graph, such as clusters."""
-        return self.path / "cache"
+        return self.path / CACHE
 
     @cached_property
     def indptr(self) -> Tensor:
@@ -182,6 +206,7 @@ class GraphStore:
             return None
         with refusing_damage(f"store: {self.path / LABELS} cannot be read"):
             table = LoadedTable(pq.read_table(self.path / LABELS), LABELS)
+        self.check_current()
         return stack_labels([to_array(table, name, option="label") for name in names])
 
     def features(self, index: Tensor | slice) -> GraphData:
@@ -199,7 +224,7 @@ class GraphStore:
             num_nodes=numbers.numel(),
             ptr=torch.tensor([0, numbers.numel()]),
             x=self._matrix_rows(index, numbers),
-            columns={c.name: c.values(self.path, index) for c in self._columns} or None,
+            columns={c.name: self._values(c, index) for c in self._columns} or None,
             node_ids=numbers.numpy(),
             undirected=self.undirected,
             reading=self.reading,
@@ -221,6 +246,9 @@ class GraphStore:
             before = int(ends[first - 1]) if first else 0
             groups = list(range(first, last + 1))
             column = file.read_row_groups(groups, use_threads=False).column(0)
+            if column.null_count:
+                raise ValueError("an id is missing")
+        self.check_current()
         return id_array(column.slice(start - before, stop - start).combine_chunks())
 
     def to_graph(self) -> GraphData:
@@ -315,9 +343,25 @@ class GraphStore:
             return take_rows(SparseMatrix(parts[0], parts[1], parts[2], shape), numbers)
         return None
 
+    def _values(self, column: StoredColumn, index: Tensor | slice) -> Array:
+        values = column.values(self.path, index)
+        self.check_current()
+        return values
+
     def _tensor(self, name: str) -> Tensor:
         with refusing_damage(f"store: {self.path / name} cannot be read as an array"):
-            return torch.from_numpy(mapped(self.path / name))
+            tensor = torch.from_numpy(mapped(self.path / name))
+        self.check_current()
+        return tensor
+
+
+def _version(folder: Path) -> tuple[int, ...] | None:
+    """Which file the manifest in a folder is."""
+    try:
+        status = (folder / MANIFEST).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 AnyGraph: TypeAlias = GraphData | GraphStore
