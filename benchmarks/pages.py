@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pieces_table import piece_tables
+
 from graphlatent.bench.pages import BlockMaker, fill_pages, table_maker
 from graphlatent.errors import ConfigError
 from graphlatent.io.atomic import write_text
@@ -51,13 +53,8 @@ def machine(record: dict[str, Any]) -> str:
 
 def full_table() -> str:
     """Every measurement in full."""
-    lines = [
-        (
-            "| | hardware, torch, date | general | fast | ratio | floor | fast / floor | memory,"
-            " general / fast | bf16: time, memory |"
-        ),
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    head = "hardware, torch, date | general | fast | ratio | floor | fast / floor | memory,"
+    lines = [f"| | {head} general / fast | bf16: time, memory |", "|---" * 9 + "|"]
     for record in records():
         where = f"{record['hardware']}, {record['torch']}, {record['date']}"
         for name, found in record["shapes"].items():
@@ -375,6 +372,7 @@ MAKERS: Mapping[str, BlockMaker] = {
     "calibration": without_arguments(calibration_table),
     "weights": without_arguments(weights_table),
     "search": lambda arguments: search_tables(*arguments),
+    **piece_tables(RESULTS),
 }
 PAGES = (
     ROOT / "README.md",

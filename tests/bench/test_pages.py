@@ -39,7 +39,10 @@ def script():
     spec = importlib.util.spec_from_file_location("pages", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        # As of a script: what lies beside it can be imported.
+        patch.syspath_prepend(path.parent)
+        spec.loader.exec_module(module)
     return module
 
 
