@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pieces_table import piece_tables
 from scale_table import estimates, scale_tables
 
 from graphlatent.bench.pages import BlockMaker, fill_pages, table_maker
@@ -53,13 +54,8 @@ def machine(record: dict[str, Any]) -> str:
 
 def full_table() -> str:
     """Every measurement in full."""
-    lines = [
-        (
-            "| | hardware, torch, date | general | fast | ratio | floor | fast / floor | memory,"
-            " general / fast | bf16: time, memory |"
-        ),
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    head = "hardware, torch, date | general | fast | ratio | floor | fast / floor | memory,"
+    lines = [f"| | {head} general / fast | bf16: time, memory |", "|---" * 9 + "|"]
     for record in records():
         where = f"{record['hardware']}, {record['torch']}, {record['date']}"
         for name, found in record["shapes"].items():
@@ -376,6 +372,7 @@ MAKERS: Mapping[str, BlockMaker] = {
     "search": lambda arguments: search_tables(*arguments),
     "scale": without_arguments(lambda: scale_tables(RESULTS / "scale.jsonl")),
     "estimates": without_arguments(lambda: estimates(RESULTS / "scale.jsonl")),
+    **piece_tables(RESULTS),
 }
 PAGES = (
     ROOT / "README.md",

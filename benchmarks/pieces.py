@@ -2,26 +2,34 @@
 
     python benchmarks/pieces.py --json benchmarks/results/pieces.json
 
-The recipes of the paper's Table 3 on synthetic graphs of communities with the features, classes,
-degrees and homophily of its Flickr and Reddit (docs/recipes.md), scaled down so that everything
-ends in minutes on 2 CPU cores: 12,000 nodes, 64 hidden units, and about 60 gradient steps in every
-case, whatever the number of epochs that makes. Each case runs in a process of its own. Memory is
-the peak of its resident set in training on top of what was there before, with the graph in memory.
-The score is the accuracy of a linear probe on a quarter of the nodes, its settings chosen on
+The recipes of the paper's Table 3, and the defaults, on synthetic graphs of communities with the
+features, classes, degrees and homophily of its Flickr and Reddit (docs/recipes.md). Each case runs
+in a process of its own, which begins with the graph in memory.
+
+Scores are of graphs of 12,000 nodes and 64 hidden units, and about 40 gradient steps in every case,
+whatever the number of epochs that makes: the accuracy of a linear probe of the embedding alone on a
+quarter of the nodes (3,000, so that a standard error is below 1 point), its settings chosen on
 another quarter.
+
+Memory is of graphs of the size in MEMORY_NODES and the width of the recipes, 512: the peak of the
+resident set in the first steps of training on top of what the process had before, which is the
+graph. METIS runs once for a graph, in a process before that; its own peak is recorded beside.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import dataclasses
 import datetime
+import gc
 import json
 import math
 import platform
-import time
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -29,31 +37,36 @@ from typing import Any
 import numpy as np
 import torch
 from harness import resident
+from pieces_table import PRESETS, WAYS, WITHOUT
 
 from graphlatent import NodeLaGraph
 from graphlatent.bench.loading import load_recipe
 from graphlatent.bench.shapes import SHAPES
 from graphlatent.config import resolve
+from graphlatent.data.csr import CSRGraph
 from graphlatent.data.datasets import dataset_info
+from graphlatent.data.pieces.clusters import num_parts
+from graphlatent.data.pieces.partition import partition
 from graphlatent.data.splits import random_splits
 from graphlatent.data.synthetic import LatentGraph, latent_graph
+from graphlatent.errors import TrainingInterrupted
 from graphlatent.probes.linear import linear_probe
 from graphlatent.representations import propagated_features
-from graphlatent.training.fitted import finish_model
+from graphlatent.training.hooks import Hooks
 from graphlatent.training.setup import set_up
 
-NODES, HIDDEN, STEPS = 12_000, 64, 60
+SCORE_NODES, SCORE_HIDDEN, SCORE_STEPS = 12_000, 64, 40
+MEMORY_NODES: Mapping[str, int] = {"Flickr-shape": 89_250, "Reddit-shape": 58_241}
+MEMORY_STEPS = 3
 SIZES = (1000, 2500, 5000)
-WAYS = ("nodes", "clusters", "neighbors")
-PUBLISHED_SIZES: Mapping[int | None, str] = {1000: "1000", 2500: "2500", 5000: "5000", None: "all"}
 
 
 GRAPHS: dict[str, LatentGraph] = {}
 """By shape; processes are forked once a graph is made."""
 
 
-def graph_of(shape: str, *, num_nodes: int = NODES) -> LatentGraph:
-    """A synthetic graph of a published set's shape with fewer nodes."""
+def graph_of(shape: str, *, num_nodes: int) -> LatentGraph:
+    """A synthetic graph of a published set's shape with so many nodes."""
     info = dataset_info(SHAPES[shape].of)
     return latent_graph(
         num_nodes=num_nodes,
@@ -65,133 +78,161 @@ def graph_of(shape: str, *, num_nodes: int = NODES) -> LatentGraph:
     )
 
 
-def settings_of(case: Mapping[str, Any], *, num_nodes: int = NODES, steps: int = STEPS) -> Any:
-    """The settings of a case, with as many epochs as make `steps` steps."""
+def settings_of(case: Mapping[str, Any], *, num_nodes: int, steps: int, **values: Any) -> Any:
+    """The settings of a case, with as many epochs as make about `steps` steps."""
     if case["preset"] == "paper":
         chosen = load_recipe(f"table3/{case['shape']}-1000").settings()
     else:
         chosen = NodeLaGraph.settings_class(structure="none", embedding="encoder")
     way, size = case["way"], case["size"] or num_nodes
-    values = {"hidden_dim": HIDDEN, "device": "cpu", "diagnostics": False, "concat_input": False}
+    values |= {"device": "cpu", "concat_input": False}
     if way == "untrained":
         values |= {"batching": "full", "epochs": 0}
     else:
         per_epoch = math.ceil(num_nodes / size) if way in ("clusters", "neighbors") else 1
         values |= {"batching": way, "nodes_per_step": size, "epochs": max(1, steps // per_epoch)}
-    return resolve(dataclasses.replace(chosen, **values), owner="benchmark")
+    return dataclasses.replace(chosen, **values)
 
 
-def run_case(case: Mapping[str, Any], *, steps: int = STEPS) -> dict[str, Any]:
-    """Train one case in this process: score, peak memory, seconds of a step."""
+def score_case(case: Mapping[str, Any]) -> dict[str, Any]:
+    """Train one case in this process: its score."""
     made = GRAPHS[case["shape"]]
-    num_nodes = made.graph.num_nodes
+    graph, num_nodes = made.graph, made.graph.num_nodes
     (split,) = random_splits(num_nodes, num_splits=1, train_ratio=0.5, val_ratio=0.25)
-    if case["way"] in ("raw", "propagated"):
-        graph = made.graph
-        rows = graph.x if case["way"] == "raw" else propagated_features(graph, level="node")
-        return {"score": 100 * linear_probe(rows, made.labels, splits=[split]).mean}
-    settings = settings_of(case, num_nodes=num_nodes, steps=steps)
-    method = NodeLaGraph.method(settings, level="node")
-    # The peak is counted from here on.
-    before = resident("VmRSS")
+    if case["way"] == "raw":
+        rows = graph.x
+    elif case["way"] == "propagated":
+        rows = propagated_features(graph, level="node")
+    else:
+        settings = settings_of(
+            case, num_nodes=num_nodes, steps=SCORE_STEPS, hidden_dim=SCORE_HIDDEN, diagnostics=False
+        )
+        values = {
+            field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)
+        }
+        rows = torch.as_tensor(NodeLaGraph(**values).fit_transform(graph))
+    return {"score": 100 * linear_probe(rows, made.labels, splits=[split]).mean}
+
+
+def metis_case(case: Mapping[str, Any], cache: Path) -> dict[str, Any]:
+    """Compute and keep the parts of a case of clusters: the peak memory of that."""
+    graph = CSRGraph.of(GRAPHS[case["shape"]].graph)
+    settings = settings_of(case, num_nodes=graph.num_nodes, steps=1)
+    count = num_parts(
+        graph.num_nodes, nodes_per_step=case["size"], parts_per_step=settings.parts_per_step
+    )
+    before = _start_of_peak()
+    partition(graph, count, cache=cache)
+    return {"metis_bytes": resident("VmHWM") - before}
+
+
+def memory_case(case: Mapping[str, Any], cache: Path) -> dict[str, Any]:
+    """Run the first steps of a case in this process: the peak memory."""
+    graph = GRAPHS[case["shape"]].graph
+    settings = settings_of(case, num_nodes=graph.num_nodes, steps=MEMORY_STEPS)
+    method = NodeLaGraph.method(resolve(settings, owner="benchmark"), level="node")
+    before = _start_of_peak()
+    training, _ = set_up(graph, method, device=torch.device("cpu"), cache=cache)
+    done = _Counter()
+    hooks = Hooks(on_step=done.add, stop_requested=lambda: done.count >= MEMORY_STEPS)
+    with suppress(TrainingInterrupted):
+        training.run(hooks)
+    return {"peak_bytes": resident("VmHWM") - before, "steps": done.count}
+
+
+class _Counter:
+    """Counts calls after the first, which comes before the first step."""
+
+    def __init__(self) -> None:
+        self.count = -1
+
+    def add(self, *_: float) -> None:
+        self.count += 1
+
+
+def _start_of_peak() -> int:
+    """Bytes resident now; the peak is counted from here on.
+
+    Memory that was freed is given back first, so that using it again counts.
+    """
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
-    training, everything = set_up(made.graph, method, device=torch.device("cpu"))
-    began = time.perf_counter()
-    training.run()
-    seconds = time.perf_counter() - began
-    peak = resident("VmHWM") - before
-    with torch.no_grad():
-        finish_model(method, training.model, everything)
-        rows = method.embed(training.model.eval(), everything())
-    score = 100 * linear_probe(rows, made.labels, splits=[split]).mean
-    done = len(training.history) * getattr(training.batches, "num_steps", 1)
-    return {
-        "score": score,
-        "peak_bytes": peak,
-        "steps": done,
-        "seconds_per_step": seconds / max(done, 1),
-    }
+    return resident("VmRSS")
 
 
-def cases(shapes: list[str]) -> list[dict[str, Any]]:
-    """All cases: without training, then every way and size, by shape and preset."""
+def cases(shape: str, *, without: bool) -> list[dict[str, Any]]:
+    """Every way and size by preset, and where asked for what needs no training, of one shape."""
     found: list[dict[str, Any]] = []
-    for shape in shapes:
-        one = {"shape": shape, "preset": "paper", "size": None}
-        found += [{**one, "way": way} for way in ("raw", "propagated", "untrained")]
-        for preset in ("paper", "plus"):
-            both = {"shape": shape, "preset": preset}
-            found += [{**both, "way": way, "size": n} for way in WAYS for n in SIZES]
-            found.append({**both, "way": "full", "size": None})
+    for preset in PRESETS:
+        both = {"shape": shape, "preset": preset}
+        names = ("untrained",) if preset == "plus" else tuple(WITHOUT)
+        found += [{**both, "way": way, "size": None} for way in names if without]
+        found += [{**both, "way": way, "size": size} for way in WAYS for size in SIZES]
+        found.append({**both, "way": "full", "size": None})
     return found
 
 
-def pieces_table(path: Path) -> str:
-    """The record as a table: memory and score by nodes of a step, beside the paper's."""
-    record = json.loads(path.read_text())
-    found = {
-        tuple(run[k] for k in ("shape", "preset", "way", "size")): run for run in record["runs"]
-    }
-    lines = [
-        f"| {record['hardware']}, {record['date']} | nodes a step | nodes | clusters | neighbors |"
-        " the paper, of the full-sized set |",
-        "|---" * 6 + "|",
-    ]
-    for shape in dict.fromkeys(run["shape"] for run in record["runs"]):
-        for preset in ("paper", "plus"):
-            for size in (*SIZES, None):
-                ways = WAYS if size else ("full",)
-                cells = [_cell(found[shape, preset, way, size]) for way in ways]
-                cells += [""] * (3 - len(cells))
-                lines.append(
-                    f"| {shape}, preset {preset} | {size or 'all'} | {' | '.join(cells)} |"
-                    f" {_published(shape, size) if preset == 'paper' else ''} |"
-                )
-        names = {"raw": "raw features", "propagated": "propagated", "untrained": "untrained"}
-        scores = [
-            f"{name} {found[shape, 'paper', way, None]['score']:.1f}" for way, name in names.items()
-        ]
-        lines.append(f"| {shape}, without training | | {', '.join(scores)} | | | |")
-    return "\n".join(lines)
+def in_own_process(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """What a function returns in a process that ends after it."""
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
-def _cell(run: Mapping[str, Any]) -> str:
-    peak, seconds = run["peak_bytes"] / 2**20, run["seconds_per_step"]
-    return f"{run['score']:.1f}, {peak:,.0f} MiB, {1000 * seconds:,.0f} ms"
+def scores(shape: str) -> list[dict[str, Any]]:
+    """The score of every case of a shape."""
+    GRAPHS[shape] = graph_of(shape, num_nodes=SCORE_NODES)
+    runs = []
+    for case in cases(shape, without=True):
+        runs.append({**case, **in_own_process(score_case, case)})
+        print(runs[-1], flush=True)
+    return runs
 
 
-def _published(shape: str, size: int | None) -> str:
-    name = f"table3/{SHAPES[shape].of}-{PUBLISHED_SIZES[size]}"
-    published = load_recipe(name).published
-    return "" if published is None else f"{published.mean}, {published.memory_mb:,} MB"
+def memory(shape: str) -> list[dict[str, Any]]:
+    """The peak memory of every case of a shape."""
+    GRAPHS[shape] = graph_of(shape, num_nodes=MEMORY_NODES[shape])
+    runs = []
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases(shape, without=False):
+            metis = {}
+            if case["way"] == "clusters" and case["preset"] == PRESETS[0]:
+                metis = in_own_process(metis_case, case, Path(folder))
+            runs.append({**case, **in_own_process(memory_case, case, Path(folder)), **metis})
+            print(runs[-1], flush=True)
+    return runs
 
 
 def main() -> None:
-    """Run every case in a process of its own."""
+    """Run every case, and add what was asked for to the record."""
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--shapes", default="Flickr-shape,Reddit-shape")
+    options.add_argument("--shapes", default=",".join(MEMORY_NODES))
+    options.add_argument("--parts", default="scores,memory", help="what to measure")
     options.add_argument("--json", type=Path, default=None, help="write the record here")
     args = options.parse_args()
-    runs = []
-    for shape in args.shapes.split(","):
-        GRAPHS[shape] = graph_of(shape)
-        for case in cases([shape]):
-            # A process that ends after one case, and begins with the graph.
-            with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
-                runs.append({**case, **pool.submit(run_case, case).result()})
-            print(runs[-1], flush=True)
+    for part in args.parts.split(","):
+        for shape in args.shapes.split(","):
+            runs = {"scores": scores, "memory": memory}[part](shape)
+            if args.json:
+                _add(args.json, part, shape, runs)
+
+
+def _add(path: Path, part: str, shape: str, runs: list[dict[str, Any]]) -> None:
+    """Put the runs of a shape in the place of those that a record has of it."""
+    known = json.loads(path.read_text()) if path.exists() else {"scores": [], "memory": []}
     record = {
         "command": "python benchmarks/pieces.py",
-        "hardware": f"2 CPU cores ({platform.machine()}), {torch.get_num_threads()} thread",
+        "hardware": f"CPU ({platform.machine()}), {torch.get_num_threads()} thread",
         "date": datetime.date.today().isoformat(),
         "torch": str(torch.__version__),
         "numpy": np.__version__,
-        "runs": runs,
+        **{name: known[name] for name in ("scores", "memory")},
     }
-    if args.json:
-        args.json.write_text(json.dumps(record, indent=1) + "\n")
+    record[part] = [run for run in known[part] if run["shape"] != shape] + runs
+    path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
