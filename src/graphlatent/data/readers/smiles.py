@@ -85,7 +85,7 @@ def read_smiles(texts: Sequence[str | None]) -> Molecules:
                 invalid[row] = molecule
                 continue
             atoms += [_of_atom(atom) for atom in molecule.GetAtoms()]
-            for bond in molecule.GetBonds():
+            for bond in _bonds(molecule):
                 ends.append((bond.GetBeginAtomIdx() + offset, bond.GetEndAtomIdx() + offset))
                 bonds.append(_of_bond(bond))
             rows.append(row)
@@ -126,6 +126,12 @@ def _molecule(chem: Any, text: str | None) -> Any:
         return "cannot be parsed as SMILES"
     problems = chem.DetectChemistryProblems(parsed)
     return problems[0].Message() if problems else "RDKit cannot use it"
+
+
+def _bonds(molecule: Any) -> list[Any]:
+    """The bonds in their order. RDKit's own list walks to each of them from the first."""
+    found = {bond.GetIdx(): bond for atom in molecule.GetAtoms() for bond in atom.GetBonds()}
+    return [found[number] for number in range(len(found))]
 
 
 def _of_atom(atom: Any) -> tuple[Any, ...]:
