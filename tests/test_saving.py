@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from cases import random_graph
+from fuzz.folders import write_checksums
 from graphlatent import GraphLaGraph, NodeDGI, NodeLaGraph, load_estimator
 from graphlatent.config import to_mapping
 from graphlatent.errors import OutputError, RunFolderError
@@ -47,6 +48,22 @@ class TestSaving:
             "model.safetensors",
             "versions.json",
         ]
+
+    @pytest.mark.parametrize(("setting", "value"), [("hidden_dim", 3000), ("num_layers", 2000)])
+    def test_larger_settings_than_the_weights_are_refused_before_the_model_is_built(
+        self, setting, value, tmp_path, monkeypatch
+    ):
+        fitted = node(num_layers=3).fit(random_graph([6]))
+        folder = fitted.save(tmp_path / "model")
+        config = folder / "config.toml"
+        now = getattr(fitted.settings_, setting)
+        text = config.read_text()
+        assert f"{setting} = {now}\n" in text
+        config.write_text(text.replace(f"{setting} = {now}\n", f"{setting} = {value}\n"))
+        write_checksums(folder)
+        monkeypatch.setattr(NodeLaGraph.method, "build", None)
+        with pytest.raises(RunFolderError, match="features need more than there are"):
+            NodeLaGraph.load(folder)
 
     def test_an_existing_folder_is_rejected(self, tmp_path):
         fitted = node().fit(random_graph([6]))

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from graphlatent.config import from_mapping
+from graphlatent.config import Settings, from_mapping
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.errors import RunFolderError
 from graphlatent.io.runfolder import RunFolder
@@ -67,6 +67,9 @@ def load_fitted(
     settings = estimator._resolved()
     spec = stored_encoding(run)
     method = cls.method(settings, level=cls.level)
+    # What the encoder of somebody else's method is made of is not known.
+    if encoder is None and cls.method.__module__.startswith("graphlatent."):
+        _refuse_larger(settings, spec.width, weights, run=run)
     model = method.build_with_head(
         spec.width,
         generator=seeded(0, 0),
@@ -82,3 +85,21 @@ def load_fitted(
     estimator.embedding_dim_, estimator.peak_memory_ = estimator._width(), None
     estimator.history_ = stored_history(run, method)
     return estimator
+
+
+def _refuse_larger(
+    settings: Settings, width: int, weights: Mapping[str, Tensor], *, run: RunFolder
+) -> None:
+    """Raise a `RunFolderError` where a built-in encoder has more weights than were saved.
+
+    Before the model is built: otherwise config.toml of a hostile folder could take all memory.
+    """
+    hidden, layers = settings.hidden_dim, settings.num_layers
+    # Of all layers but the last, whose width may be another.
+    needed = hidden * (width + (layers - 2) * hidden) if layers > 1 else 0
+    if needed > sum(tensor.numel() for tensor in weights.values()):
+        raise RunFolderError(
+            f"The weights in {run.path} do not fit its config.toml: hidden_dim={hidden:,},"
+            f" num_layers={layers:,} and {width:,} features need more than there are. Copy the"
+            " folder again, or train again."
+        )

@@ -140,6 +140,9 @@ def _assigned(rng: random.Random, place: Place) -> None:
 
 
 def _toml(value: Any) -> str:
+    if value is None:
+        # TOML has no such value, and config.toml has this text.
+        return '"none"'
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, dict):

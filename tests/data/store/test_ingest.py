@@ -233,3 +233,11 @@ def test_an_empty_graph_of_a_node_table(tmp_path, nodes):
     assert store.num_edges == 0 and store.indptr.tolist() == [0] * 21
     assert store.to_graph().num_edges == 0
     assert "GraphStore(" in repr(store) and "<table>" in store._repr_html_()
+
+
+def test_a_long_first_row(tmp_path):
+    long_id = "y" * 2_000_000
+    (tmp_path / "first.csv").write_text(f"source,target\n{long_id},a\na,b\n")
+    store, _ = ingest(tmp_path / "first.csv", tmp_path / "first", threads=1)
+    assert store.ids().tolist() == ["a", "b", long_id]
+    assert store.num_distinct_edges == 2

@@ -225,6 +225,9 @@ def _head(path: Path, name: str, options: TableOptions) -> TextContent:
     where = where_of(path, name)
     with refusing_damage(f"{where} cannot be read as text"), _open(path) as file:
         data = file.read(_HEAD)
+        # The first row may be longer.
+        while data.count(b"\n") < 3 and len(data) < _BLOCK and (more := file.read(_HEAD)):
+            data += more
         is_whole = not file.read(1)
         mark, codec = _codec(data, options)
         if mark and options.encoding and not codecs.lookup(options.encoding).name.startswith(codec):
