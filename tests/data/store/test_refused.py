@@ -183,7 +183,7 @@ def test_too_little_memory(tmp_path, edges, nodes, monkeypatch):
     assert "to ingest 20 nodes needs at least 20." in message
 
 
-@pytest.mark.parametrize("threads", [0, -1, 1.5, True])
+@pytest.mark.parametrize("threads", [0, -1, 1.5, True, 1025, 10**30])
 def test_numbers_of_threads_that_are_none(tmp_path, edges, threads):
     assert "The 'threads' parameter of ingest" in refused(tmp_path, edges, threads=threads)
 
