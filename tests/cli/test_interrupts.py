@@ -44,7 +44,7 @@ def test_while_modules_are_imported(tables, seconds):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [round(0.15 * i, 2) for i in range(20)])
+@pytest.mark.parametrize("seconds", [round(0.05 + 0.15 * i, 2) for i in range(20)])
 def test_at_twenty_moments(tables, seconds):
     options = ("--set", "epochs=100000", "--quiet")
     arguments = ("train", tables / "edges.csv", "--out", tables / "run", *options)

@@ -95,7 +95,7 @@ def test_a_named_graph_column_must_be_there(tables):
     text = fails(
         "train", tables / "edges.csv", "--graph-column", "grp", "--out", tables / "run", *FAST
     )
-    assert "there is no column 'grp'" in text and "source, target, weight" in text
+    assert "there is no column 'grp'" in text and "'source', 'target', 'weight'" in text
 
 
 def test_settings_that_fit_no_machine(tables):

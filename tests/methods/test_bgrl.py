@@ -15,7 +15,7 @@ from graphlatent.errors import InputError
 from graphlatent.methods.base import combine
 from graphlatent.methods.bgrl import BGRL, BGRLSettings, NodeBGRL
 from graphlatent.ops.feature_views import MaskedColumns
-from graphlatent.training.loop import learning_rate
+from graphlatent.training.stepper import learning_rate
 
 
 def test_the_reference_gives_values_computed_by_hand():

@@ -12,7 +12,6 @@ uninterrupted one.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -44,6 +43,7 @@ from graphlatent.training.hooks import check_hooks as check_hooks
 from graphlatent.training.peak_memory import PeakMemory
 from graphlatent.training.stepper import (
     Stepper,
+    learning_rate,
     make_optimizer,
     matmul_precision,
     set_learning_rate,
@@ -392,18 +392,3 @@ class Training:
         )
         # As many losses as steps: of the epoch's mean, a step then stands for several or a part.
         self.values = [self.values[i * done // self.step] for i in range(self.step)]
-
-
-def learning_rate(settings: Settings, epoch: int) -> float:
-    """The learning rate of an epoch, counted from 0.
-
-    During warm-up it increases linearly from 0; with the cosine schedule it then decreases to 0
-    after the last epoch.
-    """
-    warmup = round(settings.warmup_ratio * settings.epochs)
-    if epoch < warmup:
-        return settings.lr * epoch / warmup
-    if settings.schedule == "none":
-        return settings.lr
-    share = (epoch - warmup) / max(settings.epochs - warmup, 1)
-    return settings.lr * 0.5 * (1 + math.cos(math.pi * share))

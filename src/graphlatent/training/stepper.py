@@ -8,6 +8,7 @@ come from the same generator in the same order with and without capturing.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -202,3 +203,18 @@ def matmul_precision(precision: str, device: torch.device) -> Iterator[None]:
         yield
     finally:
         setattr(backend, name, before)
+
+
+def learning_rate(settings: Settings, epoch: int) -> float:
+    """The learning rate of an epoch, counted from 0.
+
+    During warm-up it increases linearly from 0; with the cosine schedule it then decreases to 0
+    after the last epoch.
+    """
+    warmup = round(settings.warmup_ratio * settings.epochs)
+    if epoch < warmup:
+        return settings.lr * epoch / warmup
+    if settings.schedule == "none":
+        return settings.lr
+    share = (epoch - warmup) / max(settings.epochs - warmup, 1)
+    return settings.lr * 0.5 * (1 + math.cos(math.pi * share))
