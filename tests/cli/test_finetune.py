@@ -94,6 +94,21 @@ def test_a_share_of_the_labels_measures_on_the_others(people):
     np.testing.assert_array_equal(first.head_.linear.weight, again.head_.linear.weight)
 
 
+def test_spellings_of_one_class_are_named_once(people):
+    nodes = pd.read_csv(people / "nodes.csv")
+    nodes.loc[nodes["kind"] == "a", "kind"] = ["a", "A "] * 10
+    nodes.to_csv(people / "nodes.csv", index=False)
+    command = ["finetune", people / "run", *arguments(people), "--label", "kind", "--ratio", 0.7]
+    code, out, err = run(*command, "--out", people / "tuned")
+    said = " ".join(err.split())
+    assert code == 0 and said.count("count as different classes: 'A ', 'a'. If they are the") == 1
+    assert "Classes and their labels: 'A ' 7, 'a' 7, 'b' 7." in out
+    counted = json.loads((people / "tuned" / "results.json").read_text())
+    assert counted["class_counts"] == [7, 7, 7] and counted["classes"] == ["A ", "a", "b"]
+    said = " ".join(run("predict", people / "tuned", *arguments(people))[2].split())
+    assert "tuned: classes that differ only in case or in the space around them count" in said
+
+
 def test_several_columns_of_labels_keep_their_names(people):
     nodes = pd.read_csv(people / "nodes.csv")
     nodes["old"] = (nodes["age"] > 100).astype(int)

@@ -126,9 +126,11 @@ def predict(
     """Predict classes and their probabilities with a fine-tuned run."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         from graphlatent.finetuning.loading import load_classifier
+        from graphlatent.probes.similar_classes import warn_of_similar_classes
 
         check_table_path(out, overwrite=overwrite)
         classifier = load_classifier(run_path)
+        warn_of_similar_classes(classifier.classes_.tolist(), where=str(run_path))
         graph = graph_for_model(output, run_path, classifier.estimator_, source, reading)
         found = classifier.predict_table(graph).reset_index()
         show_table(output, f"Predictions of {len(found):,}", found, out=out)
@@ -171,16 +173,18 @@ def _labels(graph: GraphData, ratio: float | None, classifier: FineTunedClassifi
 def _result(
     classifier: FineTunedClassifier, shown: Any, hidden: Any, score: float | None, path: Path
 ) -> dict[str, Any]:
-    from graphlatent.finetuning.labels import missing_labels
+    from graphlatent.finetuning.labels import missing_labels, read_labels
 
     def labelled(y: Any) -> int:
         known = ~missing_labels(y)
         return int((known.any(1) if known.ndim == 2 else known).sum())
 
+    labels = read_labels(shown, num_rows=len(shown), of=classifier.level, owner="finetune")
     metric = "micro_f1" if classifier.multilabel_ else "accuracy"
     return {
         "level": classifier.level,
         "classes": classifier.classes_.tolist(),
+        "class_counts": labels.counts.tolist(),
         "labelled": labelled(shown),
         "held_out": 0 if hidden is None else labelled(hidden),
         f"held_out_{metric}": score,
@@ -197,6 +201,10 @@ def _report(output: Output, result: dict[str, Any]) -> None:
         if result["epochs"] is not None
         else f"Fine-tuned on labels of {counted(result['labelled'], kind)}."
     )
+    pairs = zip(result["classes"], result["class_counts"], strict=True)
+    counts = [f"{name!r} {number:,}" for name, number in pairs]
+    more = f" and {len(counts) - 8:,} more" if len(counts) > 8 else ""
+    output.say(f"Classes and their labels: {', '.join(counts[:8])}{more}.")
     for name, title in (("accuracy", "Accuracy"), ("micro_f1", "Micro-F1")):
         score = result.get(f"held_out_{name}")
         if score is not None:

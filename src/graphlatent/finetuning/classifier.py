@@ -33,6 +33,7 @@ from graphlatent.io.runfolder import RunFolder
 from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.methods.registry import load_estimator
 from graphlatent.probes.metrics import accuracy, micro_f1
+from graphlatent.probes.similar_classes import warn_of_similar_classes
 from graphlatent.setting_types import check_values
 
 Array = np.ndarray[Any, Any]
@@ -107,6 +108,7 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         rows = unembedded_rows(graph, level=self.level)
         y = in_row_order(y, rows, of=self.level, owner=f"{owner}.fit")
         labels = read_labels(y, num_rows=len(rows.ids), of=self.level, owner=f"{owner}.fit")
+        warn_of_similar_classes(labels.classes.tolist(), where="Labels")
         generator = torch.Generator().manual_seed(settings.random_state * 4 + 1)
         train, val = held_out(labels, settings.validation_ratio, generator=generator)
         weights = label_weights(labels, train, self.class_weight, owner=owner)
