@@ -13,6 +13,7 @@ import pyarrow.csv
 import torch
 from torch import Tensor, nn
 
+from graphlatent.config import Level
 from graphlatent.data.batches import Batch, GraphBatches
 from graphlatent.data.graph import GraphData
 from graphlatent.data.memory_limit import require_memory
@@ -309,6 +310,13 @@ def node_embeddings(values: np.ndarray[Any, np.dtype[np.float32]], graph: GraphD
 def graph_embeddings(values: np.ndarray[Any, np.dtype[np.float32]], graph: GraphData) -> Embeddings:
     """The rows `values` [B, D] of the graphs in `graph`, with their ids."""
     return Embeddings(values, _graph_ids(graph), id_name="graph")
+
+
+def unembedded_rows(graph: GraphData, *, level: Level) -> Embeddings:
+    """The nodes or graphs of `graph` with their ids, and with no values yet: [M, 0]."""
+    if level == "node":
+        return node_embeddings(np.empty((graph.num_nodes, 0), np.float32), graph)
+    return graph_embeddings(np.empty((graph.num_graphs, 0), np.float32), graph)
 
 
 def _graph_ids(graph: GraphData) -> np.ndarray[Any, Any]:

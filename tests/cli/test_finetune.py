@@ -94,6 +94,70 @@ def test_a_share_of_the_labels_measures_on_the_others(people):
     np.testing.assert_array_equal(first.head_.linear.weight, again.head_.linear.weight)
 
 
+class TestWhatIsSaid:
+    def test_the_share_of_the_most_frequent_class_stands_beside_the_accuracy(self, people):
+        nodes = pd.read_csv(people / "nodes.csv")
+        kind = nodes["kind"].to_numpy(dtype=object)
+        kind[np.flatnonzero(kind == "b")[:6]] = None
+        nodes.assign(kind=kind).to_csv(people / "nodes.csv", index=False)
+        command = ["finetune", people / "run", *arguments(people), "--label", "kind"]
+        code, out, _ = run(*command, "--ratio", 0.5, "--out", people / "tuned")
+        found = json.loads((people / "tuned" / "results.json").read_text())
+        a, b = found["class_counts"]
+        # Of the 20 and 4 labels that were not trained on.
+        assert a > b and found["held_out"] == 24 - a - b
+        assert found["held_out_majority"] == pytest.approx((20 - a) / (24 - a - b))
+        share = f"({100 * found['held_out_majority']:.1f} % by always predicting 'a', the most"
+        assert code == 0 and share in " ".join(out.split())
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            (["--epochs", 0], "no epoch of fine-tuning: what is saved is the linear probe of"),
+            (["--epochs", 3, "--validation", 0], "The state after 3 epochs is saved."),
+            (["--epochs", 1, "--no-probe"], "The state after 1 epoch was the best on validation."),
+        ],
+    )
+    def test_which_state_is_saved(self, people, options, expected):
+        command = ["finetune", people / "run", *arguments(people), "--label", "kind"]
+        code, out, err = run(*command, *options, "--out", people / "tuned")
+        assert code == 0 and expected in " ".join(out.split()), out + err
+
+    @pytest.mark.parametrize(
+        ("options", "start"),
+        [
+            ([], "the linear probe of the run's embeddings."),
+            (["--no-probe"], "the run with a head of zeros, which predicts nothing: leave"),
+        ],
+    )
+    def test_fine_tuning_that_did_not_help(self, people, options, start):
+        nodes = pd.read_csv(people / "nodes.csv")
+        # No feature tells these apart, and the steps are far too long.
+        nodes["kind"] = np.random.default_rng(0).permutation(["a", "b"] * 20)
+        nodes.to_csv(people / "nodes.csv", index=False)
+        command = ["finetune", people / "run", *arguments(people), "--label", "kind", *options]
+        code, out, err = run(*command, "--lr", 50, "--out", people / "tuned")
+        assert code == 0 and (
+            "Fine-tuning did not help here: no epoch had a lower loss on the validation part than"
+            f" the start. What is saved is {start}"
+        ) in " ".join(out.split()), out + err
+
+
+def test_spellings_of_one_class_are_named_once(people):
+    nodes = pd.read_csv(people / "nodes.csv")
+    nodes.loc[nodes["kind"] == "a", "kind"] = ["a", "A "] * 10
+    nodes.to_csv(people / "nodes.csv", index=False)
+    command = ["finetune", people / "run", *arguments(people), "--label", "kind", "--ratio", 0.7]
+    code, out, err = run(*command, "--out", people / "tuned")
+    said = " ".join(err.split())
+    assert code == 0 and said.count("count as different classes: 'A ', 'a'. If they are the") == 1
+    assert "Classes and their labels: 'A ' 7, 'a' 7, 'b' 7." in out
+    counted = json.loads((people / "tuned" / "results.json").read_text())
+    assert counted["class_counts"] == [7, 7, 7] and counted["classes"] == ["A ", "a", "b"]
+    said = " ".join(run("predict", people / "tuned", *arguments(people))[2].split())
+    assert "tuned: classes that differ only in case or in the space around them count" in said
+
+
 def test_several_columns_of_labels_keep_their_names(people):
     nodes = pd.read_csv(people / "nodes.csv")
     nodes["old"] = (nodes["age"] > 100).astype(int)

@@ -50,6 +50,10 @@ class TestReading:
         assert labels.labelled.tolist() == [0, 2, 3]
         assert labels.values(np.array([2, 0])).tolist() == [classes[1], classes[0]]
 
+    def test_counts(self):
+        assert read([3, -1, 5, 3]).counts.tolist() == [2, 1]
+        assert read(np.array([[1, 0], [-1, -1], [-1, 1], [1, 0]])).counts.tolist() == [2, 1]
+
     def test_a_text_is_never_missing(self):
         labels = read(np.array(["NA", None, "nan", "NA"], dtype=object))
         assert labels.classes.tolist() == ["NA", "nan"] and labels.codes.tolist() == [0, -1, 1, 0]

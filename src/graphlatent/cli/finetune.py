@@ -106,7 +106,7 @@ def finetune(
         write_embeddings(run, classifier.estimator_.embed(graph))
         result = _result(classifier, shown, hidden, score, run.path)
         write_json(run.results_path, {**result, "input": input_paths(source, reading.nodes)})
-        _report(output, result)
+        _report(output, result, classifier)
 
 
 def predict(
@@ -126,9 +126,11 @@ def predict(
     """Predict classes and their probabilities with a fine-tuned run."""
     with command_output(quiet=quiet, as_json=as_json, debug=debug) as output:
         from graphlatent.finetuning.loading import load_classifier
+        from graphlatent.probes.similar_classes import warn_of_similar_classes
 
         check_table_path(out, overwrite=overwrite)
         classifier = load_classifier(run_path)
+        warn_of_similar_classes(classifier.classes_.tolist(), where=str(run_path))
         graph = graph_for_model(output, run_path, classifier.estimator_, source, reading)
         found = classifier.predict_table(graph).reset_index()
         show_table(output, f"Predictions of {len(found):,}", found, out=out)
@@ -171,38 +173,66 @@ def _labels(graph: GraphData, ratio: float | None, classifier: FineTunedClassifi
 def _result(
     classifier: FineTunedClassifier, shown: Any, hidden: Any, score: float | None, path: Path
 ) -> dict[str, Any]:
-    from graphlatent.finetuning.labels import missing_labels
+    from graphlatent.finetuning.labels import missing_labels, read_labels
 
     def labelled(y: Any) -> int:
         known = ~missing_labels(y)
         return int((known.any(1) if known.ndim == 2 else known).sum())
 
+    labels = read_labels(shown, num_rows=len(shown), of=classifier.level, owner="finetune")
+    majority = None
+    if hidden is not None and not labels.multilabel:
+        most_frequent = labels.classes.tolist()[int(labels.counts.argmax())]
+        majority = float((hidden[~missing_labels(hidden)] == most_frequent).mean())
     metric = "micro_f1" if classifier.multilabel_ else "accuracy"
     return {
         "level": classifier.level,
         "classes": classifier.classes_.tolist(),
+        "class_counts": labels.counts.tolist(),
         "labelled": labelled(shown),
         "held_out": 0 if hidden is None else labelled(hidden),
         f"held_out_{metric}": score,
+        "held_out_majority": majority,
         "epochs": classifier.best_epoch_,
         "run": str(path),
     }
 
 
-def _report(output: Output, result: dict[str, Any]) -> None:
+def _kept(classifier: FineTunedClassifier) -> str:
+    """Which state is saved, and what that says about fine-tuning."""
+    epoch, start = classifier.best_epoch_, "the linear probe of the run's embeddings"
+    if not classifier.linear_probe:
+        start = "the run with a head of zeros, which predicts nothing: leave --no-probe out"
+    if classifier.epochs == 0:
+        return f"There was no epoch of fine-tuning: what is saved is {start}."
+    if epoch is None:
+        return f"The state after {counted(classifier.epochs, 'epoch')} is saved."
+    if epoch == 0:
+        return (
+            "Fine-tuning did not help here: no epoch had a lower loss on the validation part than"
+            f" the start. What is saved is {start}."
+        )
+    return f"The state after {counted(epoch, 'epoch')} was the best on validation."
+
+
+def _report(output: Output, result: dict[str, Any], classifier: FineTunedClassifier) -> None:
     kind = result["level"]
-    output.say(
-        f"Fine-tuned on labels of {counted(result['labelled'], kind)}; the state after"
-        f" {counted(result['epochs'], 'epoch')} was the best on validation."
-        if result["epochs"] is not None
-        else f"Fine-tuned on labels of {counted(result['labelled'], kind)}."
-    )
+    output.say(f"Fine-tuned on labels of {counted(result['labelled'], kind)}. {_kept(classifier)}")
+    pairs = zip(result["classes"], result["class_counts"], strict=True)
+    counts = [f"{name!r} {number:,}" for name, number in pairs]
+    more = f" and {len(counts) - 8:,} more" if len(counts) > 8 else ""
+    output.say(f"Classes and their labels: {', '.join(counts[:8])}{more}.")
+    majority = result["held_out_majority"]
+    beside = ""
+    if majority is not None:
+        name = result["classes"][result["class_counts"].index(max(result["class_counts"]))]
+        beside = f" ({100 * majority:.1f} % by always predicting {name!r}, the most frequent class)"
     for name, title in (("accuracy", "Accuracy"), ("micro_f1", "Micro-F1")):
         score = result.get(f"held_out_{name}")
         if score is not None:
             output.say(
                 f"{title} on {counted(result['held_out'], kind)}"
-                f" whose labels were held out: {100 * score:.1f} %"
+                f" whose labels were held out: {100 * score:.1f} %{beside}"
             )
     output.say(f"Predictions: graphlatent predict {result['run']} INPUT --out FILE.csv")
     output.result(result)

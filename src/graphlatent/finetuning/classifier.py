@@ -17,11 +17,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from graphlatent.config import Level
 from graphlatent.data.graph import GraphData
-from graphlatent.embedding import Embeddings
+from graphlatent.embedding import Embeddings, unembedded_rows
 from graphlatent.errors import ConfigError, InputError, bad_argument, not_fitted
 from graphlatent.estimator import Estimator
 from graphlatent.finetuning.calibration import ReliabilityCurve, reliability_curve
 from graphlatent.finetuning.head import ClassifierHead
+from graphlatent.finetuning.indexed_labels import in_row_order
 from graphlatent.finetuning.labels import held_out, label_weights, missing_labels, read_labels
 from graphlatent.finetuning.loss import probabilities
 from graphlatent.finetuning.settings import ClassifierSettings, FineTuneSettings
@@ -32,6 +33,7 @@ from graphlatent.io.runfolder import RunFolder
 from graphlatent.methods.lagraph.estimators import GraphLaGraph, NodeLaGraph
 from graphlatent.methods.registry import load_estimator
 from graphlatent.probes.metrics import accuracy, micro_f1
+from graphlatent.probes.similar_classes import warn_of_similar_classes
 from graphlatent.setting_types import check_values
 
 Array = np.ndarray[Any, Any]
@@ -94,7 +96,8 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         Args:
             X: one graph or several, in any form that `graphlatent.read_graphs` takes.
             y: one class per node or graph [M], or a 0/1 matrix of several labels [M, K]; -1 where a
-                label is missing.
+                label is missing. A Series or DataFrame is matched by its index of ids, which may
+                lack some; with the index 0 to M - 1, in order, it is in the graph's order.
 
         Returns:
             The fitted classifier itself.
@@ -102,8 +105,10 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         owner = type(self).__name__
         settings = self._checked()
         pretrained, graph = self._pretrained_on(X)
-        num_rows = graph.num_nodes if self.level == "node" else graph.num_graphs
-        labels = read_labels(y, num_rows=num_rows, of=self.level, owner=f"{owner}.fit")
+        rows = unembedded_rows(graph, level=self.level)
+        y = in_row_order(y, rows, of=self.level, owner=f"{owner}.fit")
+        labels = read_labels(y, num_rows=len(rows.ids), of=self.level, owner=f"{owner}.fit")
+        warn_of_similar_classes(labels.classes.tolist(), where="Labels")
         generator = torch.Generator().manual_seed(settings.random_state * 4 + 1)
         train, val = held_out(labels, settings.validation_ratio, generator=generator)
         weights = label_weights(labels, train, self.class_weight, owner=owner)
@@ -129,8 +134,7 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
 
         Rows of classes sum to 1; each of several labels has a probability of its own.
         """
-        self._check_fitted()
-        return self._probabilities(self.estimator_.embed(X))
+        return self._probabilities(self._embed(X))
 
     def predict_table(self, X: Any) -> Any:
         """Predictions and probabilities as a `pandas.DataFrame`, indexed by the user's ids.
@@ -138,8 +142,7 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         Columns are 'predicted' and 'p_CLASS' for every class; of several labels
         'predicted_LABEL' and 'p_LABEL'.
         """
-        self._check_fitted()
-        embeddings = self.estimator_.embed(X)
+        embeddings = self._embed(X)
         probability = self._probabilities(embeddings)
         frame = embeddings.to_pandas().iloc[:, :0]
         decided, names = self._decided(probability), [str(name) for name in self.classes_]
@@ -162,8 +165,9 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         """
         if sample_weight is not None:
             raise ConfigError("Leave out 'sample_weight': scores are not weighted.")
-        predicted = self.predict(X)
-        truth, known = self._known(y, predicted.shape, owner="score")
+        embeddings = self._embed(X)
+        predicted = self._decided(self._probabilities(embeddings))
+        truth, known = self._known(y, embeddings, predicted.shape, owner="score")
         metric = micro_f1 if self.multilabel_ else accuracy
         return float(metric(truth[known], predicted[known]))
 
@@ -177,9 +181,10 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
             y: as for `score`.
             num_bins: bins of equal width from 0 to 1.
         """
-        probability = self.predict_proba(X)
+        embeddings = self._embed(X)
+        probability = self._probabilities(embeddings)
         predicted = self._decided(probability)
-        truth, known = self._known(y, predicted.shape, owner="reliability")
+        truth, known = self._known(y, embeddings, predicted.shape, owner="reliability")
         if self.multilabel_:
             sure, right = probability[known].ravel(), truth[known].ravel() == 1
         else:
@@ -303,10 +308,16 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
             )
         return found
 
-    def _known(self, y: Any, shape: tuple[int, ...], *, owner: str) -> tuple[Array, Array]:
-        """Labels as an array, and which rows have one."""
-        truth = np.asarray(y)
+    def _embed(self, X: Any) -> Embeddings:
+        self._check_fitted()
+        return self.estimator_.embed(X)
+
+    def _known(
+        self, y: Any, rows: Embeddings, shape: tuple[int, ...], *, owner: str
+    ) -> tuple[Array, Array]:
+        """Labels of embedded rows as an array, and which rows have one."""
         where = f"{type(self).__name__}.{owner}"
+        truth = np.asarray(in_row_order(y, rows, of=self.level, owner=where))
         if truth.shape != shape:
             raise bad_argument("y", owner=where, allowed=f"of shape {shape}", got=truth.shape)
         missing = missing_labels(truth)

@@ -47,6 +47,13 @@ class PartialLabels:
         return np.flatnonzero(known.any(1) if self.multilabel else known)
 
     @property
+    def counts(self) -> Array:
+        """How many rows each class has, or how many each label is 1 in: int64 [K]."""
+        if self.multilabel:
+            return np.asarray((self.codes == 1).sum(0))
+        return np.bincount(self.codes[self.labelled], minlength=len(self.classes))
+
+    @property
     def strata(self) -> Array | None:
         """What parts of the rows are stratified by, [M]; None for a 0/1 matrix."""
         return None if self.multilabel else self.codes

@@ -22,7 +22,7 @@ from graphlatent.data.readers.labels import RowKeys, match_rows
 from graphlatent.data.readers.later import remembered_options
 from graphlatent.data.readers.options import TableOptions, options_of_run
 from graphlatent.data.readers.read import read_graphs
-from graphlatent.embedding import Embeddings, graph_embeddings, node_embeddings
+from graphlatent.embedding import Embeddings, unembedded_rows
 from graphlatent.errors import GraphLatentError, GraphLatentWarning, InputError, no_effect
 from graphlatent.estimator import Estimator
 from graphlatent.io.differences import input_differences
@@ -88,11 +88,7 @@ class EmbeddedGraph:
 
     def keys(self) -> RowKeys:
         """What identifies the rows of the baselines."""
-        graph = self.graph
-        if self.estimator.level == "node":
-            named = node_embeddings(np.empty((graph.num_nodes, 0), np.float32), graph)
-        else:
-            named = graph_embeddings(np.empty((graph.num_graphs, 0), np.float32), graph)
+        named = unembedded_rows(self.graph, level=self.estimator.level)
         return keys_of(named, where="the graph")
 
     def _require_memory(self) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from graphlatent.errors import InputError, bad_argument
+from graphlatent.probes.similar_classes import warn_of_similar_classes
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Task: TypeAlias = Literal["classification", "regression"]
@@ -158,6 +159,7 @@ def probe_labels(
         labels = ProbeLabels(_numbers(values, name, where), rows, names, "regression")
     else:
         labels = ProbeLabels(_classes(values, name, where), rows, names, positive_class=positive)
+        warn_of_similar_classes(labels.counts, where=f"Label '{name}'")
     labels = replace(labels, task_is_named=task is not None)
     if positive is not None and (not labels.is_binary or positive not in labels.counts):
         found = ", ".join(map(repr, list(labels.counts)[:8])) or "numbers"
