@@ -79,6 +79,7 @@ def train(
         from graphlatent.cli.ingest import describe_store
         from graphlatent.data.describe import describe_graph
         from graphlatent.data.graph import GraphData
+        from graphlatent.data.graph_labels import level_labels
         from graphlatent.data.memory_limit import limited_memory
         from graphlatent.data.readers.stores import is_store_path
         from graphlatent.data.store.store import GraphStore
@@ -114,6 +115,7 @@ def train(
             run.reading = store.reading.to_dict()
         with output.timed("input read"):
             graph = store or reading.read(source, options, symmetrize=estimator.symmetrize)
+        labels = level_labels(graph, estimator.level) if isinstance(graph, GraphData) else None
         fitted = estimator._resolved(graph, run=run)
         output.after_loss = (
             "What was saved goes on with the same command and --resume, also with another number of"
@@ -153,17 +155,14 @@ def train(
         result = _result(estimator, about=about, seconds=seconds, run=run)
         if not no_map and isinstance(graph, GraphData):
             name = options.labels[0] if options.labels else "label"
-            labels = graph.y
-            if labels is not None and len(options.labels) > 1:
-                labels = labels[:, 0]
-            made = map_of_run(embeddings, labels, label_name=name, run=run)
+            first = labels[:, 0] if labels is not None and len(options.labels) > 1 else labels
+            made = map_of_run(embeddings, first, label_name=name, run=run)
             write_map(made, run.map_path)
             result["map"] = str(run.map_path)
         if share is not None:
             result["embeddings"] = None
         write_json(run.results_path, result)
-        values = graph.y if isinstance(graph, GraphData) else None
-        command = _probe_command(run, source, reading, options, values=values)
+        command = _probe_command(run, source, reading, options, values=labels)
         _report(output, result, probe=command)
         if share is not None:
             whole = shlex.join([str(run.path), share.about["store"]])
