@@ -101,3 +101,15 @@ def test_a_table_whose_ids_are_those_of_graphs(shapes):
     # Ids of nodes are none of graphs.
     pd.DataFrame({"id": [0, 1, 2], "shape": list("aba")}).to_csv("wrong.csv", index=False)
     assert "Are these the ids of the same rows?" in fails("probe", "run", "--labels", "wrong.csv")
+
+
+def test_nodes_of_several_graphs_are_embedded_with_a_note(shapes):
+    note = "note: every node gets an embedding; for one row per graph: --level graph"
+    given = ["train", "e.csv", "--nodes", "n.csv", "--no-map", *FAST]
+    _, _, err = run(*given, "--out", "nodes")
+    assert note in err.splitlines()
+    # Those who say what they want are told nothing.
+    for level in ("node", "graph"):
+        assert note not in run(*given, "--level", level, "--out", level)[2]
+    pd.DataFrame({"source": [0, 1], "target": [1, 2]}).to_csv("one.csv", index=False)
+    assert note not in run("train", "one.csv", "--no-map", *FAST, "--out", "one")[2]
