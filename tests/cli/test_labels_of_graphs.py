@@ -113,3 +113,20 @@ def test_nodes_of_several_graphs_are_embedded_with_a_note(shapes):
         assert note not in run(*given, "--level", level, "--out", level)[2]
     pd.DataFrame({"source": [0, 1], "target": [1, 2]}).to_csv("one.csv", index=False)
     assert note not in run("train", "one.csv", "--no-map", *FAST, "--out", "one")[2]
+
+
+def test_a_graph_column_in_one_table_only(shapes):
+    one = pd.read_csv("n.csv").query("graph == 'm03'")
+    one.to_csv("n.csv", index=False)
+    edges = pd.read_csv("e.csv").query("graph == 'm03'")
+    edges[["source", "target"]].to_csv("e.csv", index=False)
+    given = ["e.csv", "--nodes", "n.csv", "--drop", "graph"]
+    assert fails("info", *given) == (
+        "nodes (n.csv) has a column 'graph' that names graphs, but edges (e.csv) has not. Add it"
+        " there for several graphs, or say that there is one graph (--graph-column '')."
+    )
+    assert told("info", *given, "--graph-column", "")["graphs"] == 1
+    fast = ["--no-map", *FAST, "--out", "run"]
+    told("train", *given, "--graph-column", "", *fast)
+    # The run remembers it.
+    assert told("embed", "run", *given[:3], "--out", "again.csv")["rows"] == len(one)
