@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from graphlatent.data.graph import GraphData
+from graphlatent.data.graph_labels import level_labels
 from graphlatent.data.ids import id_array, of_one_type
 from graphlatent.data.readers.labels import KeyedColumns
 from graphlatent.data.readers.options import options_of_run
@@ -138,7 +139,7 @@ def labels_of_run(embeddings: Path) -> Path | KeyedColumns:
     table = node_table(run)
     if table is not None:
         return table
-    labels = read_input(run).y
+    labels = level_labels(read_input(run), run.read_config().level or "node")
     if labels is None:
         raise InputError(f"The graph of {run.path} has no labels. Give a table by --labels.")
     keys = files.read_embeddings(embeddings).keys

@@ -154,13 +154,15 @@ def _labels(graph: GraphData, ratio: float | None, classifier: FineTunedClassifi
     import numpy as np
     import torch
 
+    from graphlatent.data.graph_labels import level_labels
     from graphlatent.finetuning.labels import held_out, read_labels
 
-    if graph.y is None:
+    found = level_labels(graph, classifier.level)
+    if found is None:
         raise ConfigError("There are no labels. Name their column with --label.")
     if ratio is None:
-        return graph.y, None
-    y = graph.y.astype(object)
+        return found, None
+    y = found.astype(object)
     num_rows = graph.num_nodes if classifier.level == "node" else graph.num_graphs
     labels = read_labels(y, num_rows=num_rows, of=classifier.level, owner="finetune")
     generator = torch.Generator().manual_seed(classifier.random_state * 4)

@@ -125,6 +125,8 @@ class ColumnOptions:
         from graphlatent.data.readers.options import TableOptions
 
         given = {name: value for name, value in self._given().items() if value is not None}
+        if given.get("graph") == "":
+            given["graph"] = None
         return replace(before or TableOptions(), **given)
 
     def _given(self) -> dict[str, Any]:
@@ -154,7 +156,10 @@ class InputOptions(ColumnOptions):
         typer.Option(
             "--graph-column",
             metavar="COLUMN",
-            help="Both tables: column that says which graph a row is of ('graph', if there).",
+            help=(
+                "Both tables: column that says which graph a row is of ('graph', if there); '' for"
+                " one graph."
+            ),
         ),
     ] = None
     bipartite: Annotated[

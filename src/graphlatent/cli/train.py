@@ -79,6 +79,7 @@ def train(
         from graphlatent.cli.ingest import describe_store
         from graphlatent.data.describe import describe_graph
         from graphlatent.data.graph import GraphData
+        from graphlatent.data.graph_labels import level_labels
         from graphlatent.data.memory_limit import limited_memory
         from graphlatent.data.readers.stores import is_store_path
         from graphlatent.data.store.store import GraphStore
@@ -101,8 +102,9 @@ def train(
             before = _reading_of_first(run)
         options = reading.table_options(for_input(before, source, reading.nodes))
         run.reading = options.to_dict()
-        level = "node" if options.smiles is None else "graph"
-        estimator = _estimator(run, source, model, settings, resume=resume, default=level)
+        level = _level_of_input(source, options)
+        estimator = _estimator(run, model, settings, resume=resume, default=level or "node")
+        by_default = not (level or model.level or settings.config or resume)
         estimator.set_params(progress=not quiet and not as_json and rank() == 0)
         # Wrong settings fail here, before a large file is read.
         resolved = estimator._resolved()
@@ -114,6 +116,7 @@ def train(
             run.reading = store.reading.to_dict()
         with output.timed("input read"):
             graph = store or reading.read(source, options, symmetrize=estimator.symmetrize)
+        labels = level_labels(graph, estimator.level) if isinstance(graph, GraphData) else None
         fitted = estimator._resolved(graph, run=run)
         output.after_loss = (
             "What was saved goes on with the same command and --resume, also with another number of"
@@ -131,6 +134,8 @@ def train(
             about = describe_graph(graph, coordinates=uses_coordinates(graph, resolved, run=run))
         about |= input_paths(source, reading.nodes)
         output.note(_summary(about, fitted))
+        if by_default and about["graphs"] > 1:
+            output.note("every node gets an embedding; for one row per graph: --level graph")
         _tell_conditions(output, resolved, fitted)
         if share is not None:
             output.note(
@@ -153,17 +158,14 @@ def train(
         result = _result(estimator, about=about, seconds=seconds, run=run)
         if not no_map and isinstance(graph, GraphData):
             name = options.labels[0] if options.labels else "label"
-            labels = graph.y
-            if labels is not None and len(options.labels) > 1:
-                labels = labels[:, 0]
-            made = map_of_run(embeddings, labels, label_name=name, run=run)
+            first = labels[:, 0] if labels is not None and len(options.labels) > 1 else labels
+            made = map_of_run(embeddings, first, label_name=name, run=run)
             write_map(made, run.map_path)
             result["map"] = str(run.map_path)
         if share is not None:
             result["embeddings"] = None
         write_json(run.results_path, result)
-        values = graph.y if isinstance(graph, GraphData) else None
-        command = _probe_command(run, source, reading, options, values=values)
+        command = _probe_command(run, source, reading, options, values=labels)
         _report(output, result, probe=command)
         if share is not None:
             whole = shlex.join([str(run.path), share.about["store"]])
@@ -191,17 +193,25 @@ def _reading_of_first(run: RunFolder) -> TableOptions:
     return TableOptions.from_dict(stored) if stored else TableOptions()
 
 
+def _level_of_input(source: str, options: TableOptions) -> str | None:
+    """The level of a data set or of molecules; None where the input does not say."""
+    from graphlatent.data.datasets import find_dataset
+    from graphlatent.io.regular_files import exists
+
+    if options.smiles is not None:
+        return "graph"
+    known = None if exists(source) else find_dataset(source)
+    return known.level if known else None
+
+
 def _estimator(
     run: RunFolder,
-    source: str,
     model: ModelOptions,
     settings: SettingsOptions,
     *,
     resume: bool,
     default: str,
 ) -> Estimator:
-    from graphlatent.data.datasets import find_dataset
-
     config = settings_in_file(settings)
     level, method, values = config.level, config.method, config.settings
     if resume:
@@ -212,10 +222,7 @@ def _estimator(
             _agreeing(run, before, ModelOptions(said.get("level"), said.get("method")))
         values = before.settings if settings.config is None else values
     if level is None and model.level is None:
-        from graphlatent.io.regular_files import exists
-
-        known = None if exists(source) else find_dataset(source)
-        level = known.level if known else default
+        level = default
     cls = estimator_for(model.level or str(level), model.method or method)
     return make_estimator(cls, values, settings)
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from graphlatent.data.graph_labels import level_labels
 from graphlatent.data.readers.labels import read_labels
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.errors import InputError
@@ -43,7 +44,8 @@ def values_of(
                 " name the table by --labels."
             )
         table = node_table(run)
-        id_column = id_column or options.id
+        of_run = options.graph if keys.names == ("graph",) else options.id
+        id_column = id_column or of_run
     if table is None:
         return _labels_of_graph(run, column)
     found = read_labels(
@@ -58,7 +60,7 @@ def _labels_of_graph(run: RunFolder, column: str) -> Array:
             f"{run.path} was trained without a node table, so there is no column '{column}'. Give a"
             " table with ids by --labels, or --color label for the labels of the graph."
         )
-    labels = read_input(run).y
+    labels = level_labels(read_input(run), run.read_config().level or "node")
     if labels is None or labels.ndim != 1:
         what = "has no labels" if labels is None else "has several labels per row"
         raise InputError(

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from graphlatent.data.graph_labels import first_rows
 from graphlatent.data.ids import IdColumn, of_one_type, read_ids, shown
 from graphlatent.data.readers.array_files import (
     ARRAY_SUFFIXES,
@@ -172,6 +173,9 @@ def read_labels(
 ) -> KeyedColumns:
     """The label columns of a table or array file.
 
+    A table may have several rows per embedded graph, such as a node table, where all rows of a
+    graph have the same label.
+
     Args:
         path: a table, or `.npy` / `.npz`.
         label: names of the label columns; empty for the only one, or the one called 'label',
@@ -184,12 +188,13 @@ def read_labels(
         option: that named the label columns, for messages.
 
     Raises:
-        InputError: where the file, a column or an id is missing, or an id occurs twice.
+        InputError: where the file, a column or an id is missing, an id occurs twice, or the rows of
+            a graph have different labels.
     """
     if path.suffix.lower() in ARRAY_SUFFIXES:
         return _labels_of_arrays(load_arrays(path, role="labels"), f"labels ({path.name})", label)
     keys = _key_columns(rows, id_column or numbered)
-    as_text = (*keys, *((options.id,) if options else ()))
+    as_text = (*keys, *_other_keys(keys[-1], options))
     table = load_table(path, role="labels", text_columns=as_text, options=options)
     if id_column is None and numbered is None:
         keys = _keys_there(keys, table, options)
@@ -198,6 +203,8 @@ def read_labels(
     if numbered is not None and id_column is None and numbered not in table.columns:
         numbers = row_numbers(table.num_rows, where=table.name)
         return KeyedColumns(columns, RowKeys((numbers,), (), table.name))
+    if numbered is None and rows.names == ("graph",):
+        return _by_graph(columns, table, keys)
     return KeyedColumns(columns, read_keys(table, keys))
 
 
@@ -225,7 +232,7 @@ def read_feature_columns(
     """
     keys = _key_columns(rows, id_column)
     options = options or TableOptions()
-    as_text = (*keys, options.id, *drop, *options.text, *options.hash)
+    as_text = (*keys, *_other_keys(keys[-1], options), *drop, *options.text, *options.hash)
     table = load_table(path, role="nodes", text_columns=as_text, options=options)
     if id_column is None:
         keys = _keys_there(keys, table, options)
@@ -261,11 +268,29 @@ def _key_columns(rows: RowKeys, id_column: str | None) -> tuple[str, ...]:
 def _keys_there(
     keys: tuple[str, ...], table: LoadedTable, options: TableOptions | None
 ) -> tuple[str, ...]:
-    """The same with the ids in the column of the run's node table, where only that one is there."""
-    known = () if options is None or keys[-1] != "id" else (options.id,)
-    if keys[-1] in table.columns or not set(known) & set(table.columns):
-        return keys
-    return (*keys[:-1], *known)
+    """The same with another column of ids where the expected one is not there, but that one is."""
+    names = (keys[-1], *_other_keys(keys[-1], options))
+    return (*keys[:-1], next((name for name in names if name in table.columns), keys[-1]))
+
+
+def _other_keys(key: str, options: TableOptions | None) -> tuple[str, ...]:
+    """Other columns that may hold the ids: those of the run's tables; of graphs also 'id'."""
+    options = options or TableOptions()
+    if key == "graph":
+        return (*((options.graph,) if options.graph else ()), options.id)
+    return (options.id,) if key == "id" else ()
+
+
+def _by_graph(columns: dict[str, Array], table: LoadedTable, keys: tuple[str, ...]) -> KeyedColumns:
+    """One row per graph out of a table that may have several."""
+    graphs = read_ids(table, keys[-1], option="id")
+    graph_of_row, _ = pd.factorize(graphs.values.to_pandas())
+    rows = first_rows(
+        columns, graph_of_row, graph_name=lambda row: shown(graphs.values[row]), where=table.name
+    )
+    ids = replace(graphs, values=graphs.values.take(rows))
+    by_graph = {name: values[rows] for name, values in columns.items()}
+    return KeyedColumns(by_graph, RowKeys((ids,), keys, table.name))
 
 
 def _label_name(table: LoadedTable, keys: Sequence[str]) -> str:

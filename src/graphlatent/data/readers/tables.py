@@ -322,8 +322,8 @@ def _graph_codes(
         has, lacks = (edges, nodes) if there[0] else (nodes, edges)
         raise InputError(
             f"{has.name} has a column '{options.graph}' that names graphs, but {lacks.name} has"
-            " not. Add it there for several graphs, or set the option 'graph' to None for one"
-            " graph."
+            " not. Add it there for several graphs, or say that there is one graph (graph=None,"
+            " --graph-column '' on the command line)."
         )
     edge_graph, node_graph = of_one_type(
         [
