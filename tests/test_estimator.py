@@ -89,6 +89,7 @@ class TestConventions:
             "embedding_dim_",
             "n_features_in_",
             "reading_",
+            "weighted_",
             "num_threads_",
             "settings_",
             "peak_memory_",

@@ -26,6 +26,7 @@ from graphlatent.data.batches import Batch, full_batch
 from graphlatent.data.csr import CSRGraph
 from graphlatent.data.features import FeatureSpec, encode_features
 from graphlatent.data.graph import GraphData, single_node
+from graphlatent.data.lost_weights import warn_of_lost_weights
 from graphlatent.data.readers.later import later_options, read_with
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.second_argument import graph_with_features, refuse_features_as_y
@@ -63,11 +64,7 @@ from graphlatent.training.loop import Hooks, Training, check_hooks, checked_epoc
 from graphlatent.training.progress import training_bar
 from graphlatent.training.resume import begin_or_resume
 from graphlatent.training.setup import set_up, suited_threads
-from graphlatent.training.several import (
-    begin_alike,
-    check_shareable,
-    finish_alike,
-)
+from graphlatent.training.several import begin_alike, check_shareable, finish_alike
 
 Self = TypeVar("Self", bound="Estimator")
 Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -85,6 +82,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         peak_memory_: peak of GPU memory in training, in bytes; None on a CPU.
         n_features_in_: width of the encoded features.
         reading_: the options that the fitted graphs were read with, for tables that come later.
+        weighted_: whether the fitted graphs have edge weights; None where it is not known.
         num_threads_: CPU threads that the training used; not of a loaded model.
         settings_: the settings of the last `fit`, which later changes of parameters do not affect.
     """
@@ -101,6 +99,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
     peak_memory_: int | None
     n_features_in_: int
     reading_: TableOptions
+    weighted_: bool | None = None
     num_threads_: int
     settings_: Settings
 
@@ -131,7 +130,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         check_hooks(hooks, owner=f"{type(self).__name__}.fit")
         graph, settings = self._read_to_fit(X, run=run)
         check_shareable(self.method, settings, graph)
-        self.reading_ = graph.reading
+        self.reading_, self.weighted_ = graph.reading, graph.weighted
         # Of several processes, only the first writes.
         writing = nullcontext() if run is None or rank() > 0 else run.writing()
         with suited_threads(graph, settings), writing:
@@ -179,7 +178,7 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
             with suited_threads(graph, settings):
                 training.run(until=epoch)
                 fitted._set_fitted(copy.deepcopy(training.model), training, everything, spec)
-            fitted.reading_ = graph.reading
+            fitted.reading_, fitted.weighted_ = graph.reading, graph.weighted
             yield epoch, fitted
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
@@ -370,7 +369,8 @@ class Estimator(Settings, ShownInNotebook, TransformerMixin, BaseEstimator):  # 
         """Graphs for the fitted model, read as the fitted ones were."""
         self._check_fitted()
         options = later_options(X, self.reading_, self.features_.columns)
-        return self._read(X, self.settings_, options)
+        graph = self._read(X, self.settings_, options)
+        return warn_of_lost_weights(graph, fitted=self.weighted_)
 
     def _read(self, X: Any, settings: Settings, options: TableOptions | None = None) -> GraphData:
         owner = type(self).__name__

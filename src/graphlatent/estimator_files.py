@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from graphlatent.config import Settings, from_mapping
+from graphlatent.data.fingerprint import NOTHING
 from graphlatent.data.readers.options import options_of_run
 from graphlatent.errors import RunFolderError
 from graphlatent.io.runfolder import RunFolder
@@ -22,6 +23,9 @@ from graphlatent.training.resume import begin, load_weights, stored_history
 
 if TYPE_CHECKING:
     from graphlatent.estimator import Estimator
+
+WEIGHTED = "weighted"
+"""The key of versions.json that says whether edges had weights, where `save` wrote it."""
 
 AnyEstimator = TypeVar("AnyEstimator", bound="Estimator")
 
@@ -38,6 +42,8 @@ def saving(
     about = versions(estimator.settings_, device=device, fingerprints=fingerprints or {})
     # Those of the training; a loaded model does not know them.
     about["threads"] = getattr(estimator, "num_threads_", about["threads"])
+    if estimator.weighted_ is not None:
+        about[WEIGHTED] = estimator.weighted_
     run.reading = estimator.reading_.to_dict()
     config = estimator._config(estimator.settings_)
     with run.writing():
@@ -80,11 +86,25 @@ def load_fitted(
     target = pick_device(device or settings.device)
     estimator.model_ = model.to(device=target, dtype=torch.float32).eval()
     estimator.method_, estimator.settings_ = method, settings
-    estimator.reading_ = options_of_run(run)
+    estimator.reading_, estimator.weighted_ = options_of_run(run), _was_weighted(run)
     estimator.features_, estimator.n_features_in_ = spec, spec.width
     estimator.embedding_dim_, estimator.peak_memory_ = estimator._width(), None
     estimator.history_ = stored_history(run, method)
     return estimator
+
+
+def _was_weighted(run: RunFolder) -> bool | None:
+    """Whether a model was fitted on edges with weights; None where its folder does not say."""
+    try:
+        about = run.read_json("versions.json")
+    except RunFolderError:
+        # Nothing else of a trained model needs it.
+        return None
+    # Runs have the fingerprints of what they were trained on, also those of earlier versions.
+    parts = about.get("input")
+    weights = parts.get("edge weights") if isinstance(parts, Mapping) else None
+    said = about.get(WEIGHTED, None if weights is None else weights != NOTHING)
+    return said if isinstance(said, bool) else None
 
 
 def _refuse_larger(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphlatent.data.batches import Batch
+from graphlatent.data.lost_weights import warn_of_lost_weights
 from graphlatent.data.memory_limit import require_memory
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.stores import (
@@ -39,7 +40,7 @@ def layerwise_store(estimator: Estimator, X: Any) -> GraphStore | None:
     if store is None or layerwise_refusal(estimator.method_, estimator.model_):
         return None
     check_directions(store, symmetrize=estimator.settings_.symmetrize)
-    return store
+    return warn_of_lost_weights(store, fitted=estimator.weighted_)
 
 
 def store_in_pieces(

@@ -112,11 +112,12 @@ def train(
         store = None
         if estimator.level == "node" and is_store_path(source):
             store = store_in_pieces(estimator, source, reading.nodes, options, run=run)
-        if store is not None:
-            run.reading = store.reading.to_dict()
         with output.timed("input read"):
             graph = store or reading.read(source, options, symmetrize=estimator.symmetrize)
         labels = level_labels(graph, estimator.level) if isinstance(graph, GraphData) else None
+        if is_store_path(source):
+            # Its tables were read before, by `ingest`.
+            run.reading = graph.reading.to_dict()
         fitted = estimator._resolved(graph, run=run)
         output.after_loss = (
             "What was saved goes on with the same command and --resume, also with another number of"

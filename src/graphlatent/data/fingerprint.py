@@ -17,6 +17,8 @@ from torch import Tensor
 from graphlatent.ops.sparse import SparseMatrix
 
 Array: TypeAlias = np.ndarray[Any, Any]
+NOTHING = "none"
+"""The fingerprint of what is not there."""
 # Integers up to this are exact in float64.
 _EXACT = 1 << 53
 
@@ -24,7 +26,7 @@ _EXACT = 1 << 53
 def array_fingerprint(values: Array | Tensor | SparseMatrix | None) -> str:
     """What the values are, their shape and their SHA-256, such as 'numbers [80] sha256:3f...'."""
     if values is None:
-        return "none"
+        return NOTHING
     if isinstance(values, SparseMatrix):
         parts = [_numbers(t.cpu().numpy()) for t in (values.crow, values.col, values.value)]
         return _described("sparse numbers", tuple(values.shape), *parts)

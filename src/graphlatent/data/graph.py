@@ -112,6 +112,11 @@ class GraphData:
         if columns is not None and columns.num_edges != self.num_edges:
             raise ValueError(f"edge_columns is of {columns.num_edges} edges, not {self.num_edges}")
 
+    @property
+    def weighted(self) -> bool:
+        """Whether edges have weights."""
+        return self.edge_weight is not None
+
     def __repr__(self) -> str:
         facts = [
             *([] if self.num_graphs == 1 else [counted(self.num_graphs, "graph")]),

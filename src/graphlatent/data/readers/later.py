@@ -14,6 +14,7 @@ from graphlatent.data.readers.networkx import is_networkx
 from graphlatent.data.readers.options import TableOptions
 from graphlatent.data.readers.python_objects import has_ids
 from graphlatent.data.readers.read import read_graphs
+from graphlatent.data.readers.stores import is_store_path
 from graphlatent.data.readers.text_content import STANDARD_INPUT
 from graphlatent.errors import ConfigError
 
@@ -65,7 +66,12 @@ def later_options(
 
 
 def remembered_options(options: TableOptions, source: Any) -> TableOptions:
-    """The options of other graphs for `source`: those about tables only where it is in tables."""
+    """The options of other graphs for `source`: those about tables only where it is in tables.
+
+    A store has those of its own tables.
+    """
+    if is_store_path(source):
+        return TableOptions(impute=options.impute, unknown=options.unknown)
     first = source[0] if isinstance(source, tuple) and source else source
     suffix = _suffix(first)
     if suffix is not None:
