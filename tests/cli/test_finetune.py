@@ -10,6 +10,7 @@ import pytest
 
 from commands import fails, run, told
 from graphlatent import GraphLatentWarning, RunFolder, load_classifier, probe, saved
+from graphlatent.cli.finetune import _majority_share
 from graphlatent.errors import OutputError
 from graphlatent.finetuning.classifier import FineTunedClassifier
 from graphlatent.io.atomic import LOCK
@@ -89,9 +90,30 @@ def test_a_share_of_the_labels_measures_on_the_others(people):
     assert found["held_out_accuracy"] > 0.7
     code, out, _ = run(*command, "--ratio", 0.7, "--seed", 3, "--out", people / "again")
     assert code == 0 and "Accuracy on 9 nodes whose labels were held out: " in out
+    majority = found["held_out_majority"]
+    assert f" (majority class: {100 * majority:.1f} %)" in out
+    # Two kinds, so that the shares of 9 held-out labels are ninths.
+    assert 9 * majority == pytest.approx(round(9 * majority)) and 0 < majority < 1
     first, again = (load_classifier(people / name) for name in ("tuned", "again"))
     assert first.get_params()["random_state"] == 3
     np.testing.assert_array_equal(first.head_.linear.weight, again.head_.linear.weight)
+
+
+@pytest.mark.parametrize(
+    ("more", "saved"),
+    [([], "the linear probe"), (["--no-probe"], "the head of zeros it started from")],
+)
+def test_where_no_epoch_helps_the_message_says_what_is_saved(people, more, saved):
+    command = ["finetune", people / "run", *arguments(people), "--label", "kind", *more]
+    code, out, err = run(*command, "--epochs", 0, "--out", people / "tuned")
+    assert code == 0, err
+    assert f"No epoch was better on validation than the start: what is saved is {saved}." in out
+
+
+def test_the_majority_class_is_that_of_the_labels_used():
+    shown = np.array(["a", "b", "b", -1, None, None], dtype=object)
+    hidden = np.array([-1, -1, -1, "a", "b", "a"], dtype=object)
+    assert _majority_share(shown, hidden) == pytest.approx(1 / 3)
 
 
 def test_several_columns_of_labels_keep_their_names(people):

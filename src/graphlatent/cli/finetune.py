@@ -106,7 +106,7 @@ def finetune(
         write_embeddings(run, classifier.estimator_.embed(graph))
         result = _result(classifier, shown, hidden, score, run.path)
         write_json(run.results_path, {**result, "input": input_paths(source, reading.nodes)})
-        _report(output, result)
+        _report(output, result, linear_probe=classifier.linear_probe)
 
 
 def predict(
@@ -178,31 +178,48 @@ def _result(
         return int((known.any(1) if known.ndim == 2 else known).sum())
 
     metric = "micro_f1" if classifier.multilabel_ else "accuracy"
+    majority = hidden is not None and not classifier.multilabel_
     return {
         "level": classifier.level,
         "classes": classifier.classes_.tolist(),
         "labelled": labelled(shown),
         "held_out": 0 if hidden is None else labelled(hidden),
         f"held_out_{metric}": score,
+        **({"held_out_majority": _majority_share(shown, hidden)} if majority else {}),
         "epochs": classifier.best_epoch_,
         "run": str(path),
     }
 
 
-def _report(output: Output, result: dict[str, Any]) -> None:
+def _majority_share(shown: Any, hidden: Any) -> float:
+    """The accuracy on `hidden` of the most frequent class of `shown`."""
+    import numpy as np
+
+    from graphlatent.finetuning.labels import missing_labels
+
+    names, counts = np.unique(shown[~missing_labels(shown)].astype(str), return_counts=True)
+    held_out = hidden[~missing_labels(hidden)].astype(str)
+    return float(np.mean(held_out == names[counts.argmax()]))
+
+
+def _report(output: Output, result: dict[str, Any], *, linear_probe: bool) -> None:
     kind = result["level"]
-    output.say(
-        f"Fine-tuned on labels of {counted(result['labelled'], kind)}; the state after"
-        f" {counted(result['epochs'], 'epoch')} was the best on validation."
-        if result["epochs"] is not None
-        else f"Fine-tuned on labels of {counted(result['labelled'], kind)}."
-    )
+    kept = "."
+    if result["epochs"] == 0:
+        start = "the linear probe" if linear_probe else "the head of zeros it started from"
+        kept = f". No epoch was better on validation than the start: what is saved is {start}."
+    elif result["epochs"]:
+        epochs = counted(result["epochs"], "epoch")
+        kept = f"; the state after {epochs} was the best on validation."
+    output.say(f"Fine-tuned on labels of {counted(result['labelled'], kind)}{kept}")
     for name, title in (("accuracy", "Accuracy"), ("micro_f1", "Micro-F1")):
         score = result.get(f"held_out_{name}")
         if score is not None:
+            majority = result.get("held_out_majority")
+            beside = "" if majority is None else f" (majority class: {100 * majority:.1f} %)"
             output.say(
                 f"{title} on {counted(result['held_out'], kind)}"
-                f" whose labels were held out: {100 * score:.1f} %"
+                f" whose labels were held out: {100 * score:.1f} %{beside}"
             )
     output.say(f"Predictions: graphlatent predict {result['run']} INPUT --out FILE.csv")
     output.result(result)
