@@ -90,6 +90,22 @@ def test_colours_are_joined_by_id(tables):
     assert "has no row for 1 of the 40" in fails(*words, "--id", "who", "--overwrite")
 
 
+def test_dates_give_colours(tables):
+    nodes = pd.read_csv(tables / "nodes.csv")
+    nodes["joined"] = pd.date_range("2020-01-01", periods=40).strftime("%Y-%m-%d")
+    nodes.to_csv(tables / "nodes.csv", index=False)
+    train(tables, "--no-map")
+    found = told("map", tables / "run", "--color", "joined")
+    assert len(found["maps"]) == 1 + PLOTLY
+    if PLOTLY:
+        page = (tables / "run" / "map-joined.html").read_text(encoding="utf-8")
+        assert "joined: 2020-02-09" in page and '"ticktext":["2020-01-01"' in page
+    half = nodes.assign(who=nodes["id"]).head(20)
+    half.to_csv(tables / "half.csv", index=False)
+    dates = values_of(tables / "run", "joined", table=tables / "half.csv", id_column="who")
+    assert dates.astype("M8[D]").astype(str).tolist() == [*half["joined"], *["NaT"] * 20]
+
+
 def test_labels_of_a_graph_without_a_node_table(tmp_path):
     nx = pytest.importorskip("networkx")
     graph = nx.cycle_graph(12)

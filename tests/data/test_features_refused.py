@@ -82,6 +82,17 @@ def test_columns_that_cannot_be_used(values, message):
         fit(with_columns(c=values))
 
 
+@pytest.mark.parametrize("values", [objects("yes", None, "no"), objects(True, None, False)])
+def test_a_column_with_gaps_may_be_what_is_to_be_predicted(values):
+    with pytest.raises(InputError, match=r"what you want to predict, .* \(label, --label\)\.$"):
+        fit(with_columns(c=values))
+
+
+def test_an_amount_with_gaps_is_no_label():
+    with pytest.raises(InputError, match=r"leave the column out \(drop, --drop\)\.$"):
+        fit(with_columns(c=[1.0, 2.5, np.nan]))
+
+
 def test_a_missing_value_names_the_node():
     graph = ring(3, columns={"c": np.array([1.0, 2.0, np.nan])}, node_ids=np.array(["x", "y", "z"]))
     with pytest.raises(InputError, match=r"the first in row 2 \(from 0\), node z"):

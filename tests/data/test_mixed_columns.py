@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 from graphlatent import read_graphs
+from graphlatent.data.column_fitting import fit_column
 from graphlatent.data.features import encode_features, fit_features
 from graphlatent.data.graph import GraphData
 from graphlatent.data.mixed_columns import are_numerals
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import GraphLatentWarning, InputError
 
 ROWS = 80
@@ -57,6 +59,37 @@ def test_a_sign_for_missing_among_numbers_is_refused_with_its_row(values, sign, 
         with pytest.raises(InputError) as caught:
             fit(table(spoiled(values, r12=sign), path=path))
         assert str(caught.value).startswith(message)
+
+
+COMMAS = [
+    [f"{value:.2f}".replace(".", ",") for value in np.linspace(-3, 314.88, ROWS)],
+    [f"{i}.314,{i:02d}" for i in range(1, ROWS + 1)],
+    [f"{i},314" for i in range(1, ROWS + 1)],
+    [f"{i},5" if i % 4 == 0 else str(i) for i in range(ROWS)],
+    [f"{i},5" if i % 4 else str(i) for i in range(ROWS)],
+]
+
+
+@pytest.mark.parametrize("values", COMMAS, ids=["all", "points", "thousands", "few", "most"])
+def test_numbers_with_a_decimal_comma_are_named_as_such(values, tmp_path):
+    for path in (None, tmp_path):
+        with pytest.raises(InputError) as caught:
+            fit(table(values, path=path))
+        message = str(caught.value)
+        assert message.startswith("Column 'c' holds numbers with a decimal comma, or with commas")
+        assert "Write them with a decimal point" in message
+        nodes = table(values).columns["c"]
+        options = TableOptions(text=["c"])
+        assert fit_column("c", nodes, standardize=True, options=options).kind == "categorical"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["1,5", "2,5", "3,0", "3,5"] * 20, [f"{i},{i},{i}" for i in range(20)] * 4],
+    ids=["few", "lists"],
+)
+def test_few_values_with_a_comma_and_lists_are_text(values):
+    assert fit(table(values)).columns[0].kind == "categorical"
 
 
 @pytest.mark.parametrize("values", [AMOUNTS, AGES], ids=["amounts", "ages"])

@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 
 import graphlatent.report.maps as maps
 from graphlatent.errors import InputError, MissingDependencyError, OutputError
-from graphlatent.report.colours import MARKERS, OTHER, PALETTE, colouring
+from graphlatent.report.colours import MARKERS, OTHER, PALETTE, colouring, date_ticks
 from graphlatent.report.maps import plot_map
 
 ROWS = np.random.default_rng(0).normal(size=(30, 3))
@@ -108,6 +108,34 @@ def test_numbers_have_a_scale_that_extremes_do_not_stretch(tmp_path, figures):
     assert len(without.get_offsets()) == 1 and len(dots.get_offsets()) == 299
     assert dots.get_clim()[1] < 2 and bar.get_ylabel() == "amount"
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["(no value)"]
+
+
+@pytest.mark.parametrize("unit", ["D", "ns"])
+def test_dates_have_a_scale(tmp_path, figures, unit):
+    dates = np.array(["2020-01-01", "NaT", "2020-01-11", "2021-01-01", "2020-07-01"] * 6, "M8[D]")
+    plot_map(ROWS, tmp_path / "map.png", labels=dates.astype(f"M8[{unit}]"), method="pca")
+    axes, bar = figures[0].axes
+    without, dots = axes.collections
+    assert len(without.get_offsets()) == 6 and len(dots.get_offsets()) == 24
+    assert sorted(set(dots.get_array())) == [18262, 18272, 18444, 18628]
+    ticks = [text.get_text() for text in bar.get_yticklabels()]
+    assert ticks == ["2020-01-01", "2020-04-02", "2020-07-02", "2020-10-01", "2021-01-01"]
+    assert bar.get_yticks()[[0, -1]].tolist() == [18262, 18628]
+
+
+def test_dates_as_text():
+    times = np.array(["2020-01-01T06:30", "NaT"], "M8[s]")
+    assert colouring(times).texts.tolist() == ["2020-01-01 06:30", "(no value)"]
+    assert colouring(times.astype("M8[D]")).texts.tolist() == ["2020-01-01", "(no value)"]
+    assert [group.name for group in colouring(times[1:]).groups] == ["(no value)"]
+    assert date_ticks(0.0, 1.0)[1][1] == "1970-01-01 06:00"
+    assert date_ticks(2932896.0, 2932896.0) == ([2932896.0], ["9999-12-31"])
+
+
+@pytest.mark.parametrize("date", ["9999-12-31", "2020-01-01"])
+def test_one_date_alone_can_be_drawn(tmp_path, figures, date):
+    plot_map(ROWS, tmp_path / "map.png", labels=np.full(30, date, "M8[D]"), method="pca")
+    assert [text.get_text() for text in figures[0].axes[1].get_yticklabels()] == [date]
 
 
 def test_many_points_say_how_they_were_placed(tmp_path, figures, monkeypatch):

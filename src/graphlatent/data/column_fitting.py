@@ -187,7 +187,8 @@ def fit_column(
             " line)."
         )
     if found.missing.any() and options.impute is None:
-        raise missing_values(name, found.missing, node_ids)
+        classes = found.numbers is None or found.kind == "boolean"
+        raise missing_values(name, found.missing, node_ids, may_be_label=classes)
     filling: dict[str, Any] = {"impute": options.impute or "", "unknown": options.unknown or ""}
     filling["indicator"] = options.impute == "indicator" and bool(found.missing.any())
     if name in options.hash:

@@ -113,16 +113,32 @@ def checked_numbers(name: str, numbers: Array, node_ids: Array | None) -> Array:
 
 
 def missing_values(
-    name: str, missing: Array, node_ids: Array | None, *, fitted: bool = False
+    name: str,
+    missing: Array,
+    node_ids: Array | None,
+    *,
+    fitted: bool = False,
+    may_be_label: bool = False,
 ) -> InputError:
-    """The error about missing values of a column; `fitted`: by a model that does not fill them."""
+    """The error about missing values of a column.
+
+    Args:
+        name: the column.
+        missing: which values are missing, bool [N].
+        node_ids: names of the nodes, for the message.
+        fitted: whether a model was fitted that does not fill them.
+        may_be_label: whether the column may hold the classes of some of the nodes.
+    """
     fill = "have them filled (impute='mean', --impute mean on the command line)"
-    rows = "edges" if isinstance(node_ids, EdgePlaces) else "nodes"
+    of_edges = isinstance(node_ids, EdgePlaces)
+    rows = "edges" if of_edges else "nodes"
     way_out = (
         f"Fill them or drop those {rows}; a model that is to fill them must be fitted to {fill}."
         if fitted
         else f"Fill them, drop those {rows}, {fill}, or leave the column out (drop, --drop)."
     )
+    if may_be_label and not of_edges:
+        way_out += " If it is what you want to predict, name it as the label (label, --label)."
     return InputError(
         f"Column '{name}' has {counted(int(missing.sum()), 'missing value')}, the first"
         f" {place_of(int(missing.argmax()), node_ids)}. {way_out}"

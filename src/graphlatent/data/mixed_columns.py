@@ -30,6 +30,8 @@ _OTHER_NUMBER = re.compile(
     r"[+-]?(\d{1,3}([ ,.'’_]\d{3})+([.,]\d*)?|\d+,\d+)|[<>~≤≥≈]=?\s*[+-]?\d+([.,]\d+)?"
     r"|[+-]?[$€£¥]\s*\d+([.,]\d+)*|[+-]?\d+([.,]\d+)*\s*[%$€£¥]"
 )
+# '314,88', '1.314,88' and '1,314': of most countries, and between thousands.
+_WITH_COMMA = re.compile(r"[+-]?(\d+,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)")
 _MANY_DECIMALS, _MANY_INTEGERS = 10, 50
 # So few numbers beside text are no sign of a column of numbers.
 _FEW = 5
@@ -49,7 +51,8 @@ def check_not_numbers(
         rows: the rows of the values, where some are left out.
 
     Raises:
-        InputError: where it is a column of numbers with something else in it.
+        InputError: where it is a column of numbers with something else in it, or of numbers with
+            a decimal comma.
     """
     values = [str(value) for value in text]
     counts = Counter(values)
@@ -58,9 +61,18 @@ def check_not_numbers(
     numbers = [value for value, is_number in zip(distinct, numeral, strict=True) if is_number]
     others = [value for value, is_number in zip(distinct, numeral, strict=True) if not is_number]
     count = sum(counts[value] for value in numbers)
+    places = range(len(values)) if rows is None else rows
+    commas = [value for value in others if _WITH_COMMA.fullmatch(value.strip())]
+    if len(commas) == len(others) > _MANY_DECIMALS:
+        raise InputError(
+            f"Column '{name}' holds numbers with a decimal comma, or with commas between thousands:"
+            f" {_listed(values, commas, node_ids, places)}. Write them with a decimal point and"
+            " nothing between thousands, or leave the column out (drop, --drop on the command"
+            " line). If its values are names rather than amounts, read it as text (text, --text)."
+        )
     if not others or 2 * count < len(values):
         return
-    found = _listed(values, others, node_ids, range(len(values)) if rows is None else rows)
+    found = _listed(values, others, node_ids, places)
     if _are_signs(others) or _are_amounts(numbers, others, count):
         raise InputError(
             f"Column '{name}' holds numbers in {count:,} of {len(values):,} rows, and text in the"

@@ -1,6 +1,7 @@
 """How points are coloured: by class, or by a number.
 
-Text, truth values and up to 24 different whole numbers are classes; other numbers have a scale.
+Text, truth values and up to 24 different whole numbers are classes; other numbers, and dates, have
+a scale.
 The colours of classes are Okabe and Ito's palette, which colour-blind readers can distinguish; from
 the ninth class on they are lighter, then darker, and markers differ too. Of more than 24 classes
 the smallest share one grey.
@@ -14,6 +15,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from graphlatent.data.times import days
+
 Array: TypeAlias = np.ndarray[Any, Any]
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
@@ -22,6 +25,7 @@ OTHER = "#BBBBBB"
 MISSING = "(no value)"
 _MOST_CLASSES = len(PALETTE) * len(MARKERS)
 _LONGEST_NAME = 30
+_DATE_TICKS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,25 +54,59 @@ class Colouring:
         groups: the classes in order; beside numbers, only the points that have none.
         numbers: float [M] with NaN where there is none, or None where there are classes.
         texts: the value of each point as text [M].
+        are_dates: whether the numbers are days since 1970-01-01.
     """
 
     title: str
     groups: tuple[Group, ...]
     numbers: Array | None
     texts: Array
+    are_dates: bool = False
 
 
 def colouring(values: Array, *, title: str = "class") -> Colouring:
-    """The colours of points by their values [M]: numbers, truth values, text, or None."""
+    """The colours of points by their values [M]: numbers, truth values, dates, text, or None."""
+    if values.dtype.kind == "M" and not np.isnat(values).all():
+        return _of_dates(values, title)
     missing = np.array([_is_missing(value) for value in values.tolist()], dtype=bool)
     texts = np.array([_text(value) for value in values.tolist()], dtype=object)
     texts[missing] = MISSING
     if _has_scale(values[~missing]):
         numbers = np.full(len(values), np.nan)
         numbers[~missing] = values[~missing].astype(np.float64)
-        without = Group(MISSING, OTHER, MARKERS[0], np.flatnonzero(missing))
-        return Colouring(title, (without,) if missing.any() else (), numbers, texts)
+        return Colouring(title, _without_number(missing), numbers, texts)
     return Colouring(title, tuple(_groups(values, texts, missing)), None, texts)
+
+
+def date_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
+    """Places on a scale of days since 1970-01-01, and the dates there as text."""
+    places = np.linspace(low, high, _DATE_TICKS)
+    # Within a few days the time of day matters.
+    if high - low >= _DATE_TICKS:
+        places = places.round()
+    places = np.unique(places)
+    return places.tolist(), _dates_as_text(places).tolist()
+
+
+def _of_dates(values: Array, title: str) -> Colouring:
+    numbers, missing = days(values), np.isnat(values)
+    texts = np.full(len(values), MISSING, dtype=object)
+    texts[~missing] = _dates_as_text(numbers[~missing])
+    return Colouring(title, _without_number(missing), numbers, texts, are_dates=True)
+
+
+def _dates_as_text(numbers: Array) -> Array:
+    """Days since 1970-01-01 as dates, with the time of day where they are not all whole."""
+    if (numbers == np.floor(numbers)).all():
+        return numbers.astype("datetime64[D]").astype(str)
+    minutes = (numbers * 1440).round().astype("datetime64[m]").astype(str)
+    return np.char.replace(minutes, "T", " ")
+
+
+def _without_number(missing: Array) -> tuple[Group, ...]:
+    """The group of points that have no place on the scale, where there are any."""
+    group = Group(MISSING, OTHER, MARKERS[0], np.flatnonzero(missing))
+    return (group,) if missing.any() else ()
 
 
 def _groups(values: Array, texts: Array, missing: Array) -> list[Group]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphlatent.errors import MissingDependencyError
 from graphlatent.io.atomic import write_atomically
-from graphlatent.report.colours import MARKERS, PALETTE
+from graphlatent.report.colours import MARKERS, PALETTE, date_ticks
 
 if TYPE_CHECKING:
     from graphlatent.report.maps import Map
@@ -85,11 +85,15 @@ def _traces(made: Map) -> list[dict[str, Any]]:
     ]
     if colours.numbers is not None:
         rows = np.flatnonzero(~np.isnan(colours.numbers))
+        numbers = colours.numbers[rows]
+        bar: dict[str, Any] = {"title": html.escape(colours.title)}
+        if colours.are_dates:
+            bar["tickvals"], bar["ticktext"] = date_ticks(numbers.min(), numbers.max())
         marker = {
             "size": size,
-            "color": colours.numbers[rows].tolist(),
+            "color": numbers.tolist(),
             "colorscale": "Viridis",
-            "colorbar": {"title": html.escape(colours.title)},
+            "colorbar": bar,
         }
         traces.append(_trace(made, rows, marker, name="") | {"showlegend": False})
     return traces

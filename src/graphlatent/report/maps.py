@@ -17,7 +17,15 @@ from graphlatent.errors import InputError
 from graphlatent.explore.layouts import KeptLayouts
 from graphlatent.explore.projection import TITLES, MapMethod, Projection, default_method, project
 from graphlatent.io.runfolder import RunFolder
-from graphlatent.report.colours import MARKERS, OTHER, PALETTE, Colouring, Group, colouring
+from graphlatent.report.colours import (
+    MARKERS,
+    OTHER,
+    PALETTE,
+    Colouring,
+    Group,
+    colouring,
+    date_ticks,
+)
 from graphlatent.report.plots import INK, chart_suffix, new_figure, plain_frame, save_chart
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -222,6 +230,9 @@ def _scatter(figure: Any, axes: Any, made: Map) -> None:
         )
         bar = figure.colorbar(dots, ax=axes, extend=extend, shrink=0.8)
         bar.solids.set_alpha(1)
+        if colours.are_dates:
+            ticks, dates = date_ticks(low, high)
+            bar.set_ticks(ticks, labels=dates)
         bar.set_label(_written(colours.title), color=INK)
     if colours.groups:
         _legend(axes, colours.groups, title="" if numbers is not None else colours.title)

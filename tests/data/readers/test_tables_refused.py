@@ -136,10 +136,11 @@ def frame(**columns):
             "weight column 'weight' must hold numbers. Got values such as 'x'",
         ),
         (
-            {**EDGES, "weight": [np.nan]},
+            {"source": [1] * 4, "target": [2] * 4, "weight": [1, np.nan, 2, np.nan]},
             None,
             {},
-            r"weight column 'weight' must hold a finite number in every row. Got nothing in row 0",
+            "weight column 'weight' must hold a finite number in every row. Got nothing in row 1"
+            r" \(from 0\), and no finite number in 2 of 4 rows\. Fill in their weights, or drop",
         ),
         (
             {**EDGES, "w": [np.inf]},

@@ -203,7 +203,7 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
 
     Objects are text, with None where a value is missing. In a column of features
     (of nodes or edges) they may be of any type: `fit_column` says which ones it cannot use. Others
-    must not be, nor dates or times.
+    must not be, nor dates or times; but dates may be colours (option 'color').
 
     Categorical columns become text, whatever their categories are: NumPy's own where none is
     missing or long, so that it is known that text was meant.
@@ -220,6 +220,8 @@ def to_array(table: LoadedTable, name: str, *, option: str) -> np.ndarray[Any, A
     if not any(is_kind(kind) for is_kind in usable):
         if option in ("features", "edge_features"):
             return _times(column) if pa.types.is_temporal(kind) else _objects(column)
+        if option == "color" and (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+            return _times(column)
         raise InputError(
             f"{table.name}: column '{name}' has the type {kind}, which cannot be used. Turn it into"
             " numbers, truth values or text."

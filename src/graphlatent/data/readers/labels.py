@@ -100,7 +100,7 @@ class KeyedColumns:
     def joined_to(self, rows: RowKeys, *, partial: bool = False) -> dict[str, Array]:
         """The columns in the order of `rows`, each [M]. Raises as `match_rows` does.
 
-        With `partial`, values of rows that the table does not have are missing: NaN or None.
+        With `partial`, values of rows that the table does not have are missing: NaN, NaT or None.
         """
         place = match_rows(rows, self.keys, partial=partial)
         return {name: _taken(values, place) for name, values in self.columns.items()}
@@ -155,6 +155,9 @@ def _taken(values: Array, place: Array) -> Array:
     """The values at `place`; missing where that is -1."""
     taken = values[place]
     if (place >= 0).all():
+        return taken
+    if values.dtype.kind == "M":
+        taken[place < 0] = np.datetime64("NaT")
         return taken
     taken = taken if values.dtype.kind == "f" else taken.astype(object)
     taken[place < 0] = np.nan if values.dtype.kind == "f" else None

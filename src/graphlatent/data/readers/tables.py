@@ -205,7 +205,8 @@ def _weights(edges: LoadedTable, options: TableOptions) -> Array | None:
         came = "nothing" if np.isnan(weights[row]) else str(weights[row])
         raise InputError(
             f"{edges.name}: weight column '{name}' must hold a finite number in every row. Got"
-            f" {came} in {edges.place(row)}."
+            f" {came} in {edges.place(row)}, and no finite number in {int(wrong.sum()):,} of"
+            f" {len(wrong):,} rows. Fill in their weights, or drop those rows."
         )
     return weights
 
