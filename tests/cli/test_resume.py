@@ -257,3 +257,17 @@ class TestTwoProcesses:
         assert process.returncode == 0, err
         assert RunFolder(tables / "run").complete
         assert not [name for name in os.listdir(tables / "run") if name.startswith(".")]
+
+
+def test_an_unfinished_run_is_told_from_a_finished_one(tables):
+    folder = unfinished(tables)
+    state = f"{folder} holds an unfinished run, after 3 of 3 epochs. Go on with it: 'graphlatent"
+    state += f" train ... --out {folder} --resume'."
+    message = train(tables)[2]
+    assert state in message and "by --overwrite" in message
+    (folder / "embeddings.parquet").unlink()
+    assert fails("map", folder, "--color", "age") == state
+    # Damaged, it is still known to be unfinished.
+    (folder / "state" / "last.safetensors").write_bytes(b"no state")
+    assert "holds an unfinished run. Go on" in train(tables)[2]
+    assert train(tables, "--overwrite")[0] == 0

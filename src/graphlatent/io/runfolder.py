@@ -52,6 +52,7 @@ from graphlatent.io.lock import FolderLock
 from graphlatent.io.paths import checked_path
 from graphlatent.io.regular_files import open_regular, read_regular
 from graphlatent.io.tensors import load_tensors, save_tensors
+from graphlatent.io.unfinished import unfinished
 from graphlatent.io.versions import FORMAT
 
 _BLOCK = 1 << 20
@@ -148,6 +149,8 @@ class RunFolder:
         """
         if self.path.is_dir() and is_free(self.path):
             return
+        if not overwrite and (state := unfinished(self)):
+            raise OutputError(f"{state} Or choose another path, or replace it by --overwrite.")
         refuse_existing(self.path, overwrite=overwrite)
         if self.path.is_dir() and not is_run(self.path):
             raise OutputError(
@@ -280,10 +283,7 @@ class RunFolder:
         """
         self._check_started()
         if not self.complete:
-            raise RunFolderError(
-                f"{self.path} holds an unfinished run. Finish it with 'graphlatent train ... --out"
-                f" {self.path} --resume'."
-            )
+            raise RunFolderError(str(unfinished(self)))
         manifest = self.read_json("manifest.json")
         if manifest.get("format") != FORMAT:
             raise RunFolderError(
