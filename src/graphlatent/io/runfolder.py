@@ -87,6 +87,8 @@ class RunFolder:
     ) -> None:
         self.path, self.replace = checked_path(path, name="path", owner="RunFolder"), replace
         self.reading: Mapping[str, Any] = reading or {}
+        # Where the input was read from, for those who resume with another one.
+        self.place: Mapping[str, Any] = {}
         self._lock = FolderLock(self.path)
 
     def __repr__(self) -> str:
