@@ -125,8 +125,25 @@ def test_labels_of_a_graph_without_a_node_table(tmp_path):
     assert {str(node): name for node, name in found.items()} == {
         str(node): f"c{node % 3}" for node in range(12)
     }
-    message = fails("map", tmp_path / "run", "--color", "age")
-    assert "was trained without a node table" in message and "--color label" in message
+    ages = values_of(tmp_path / "run", "age").tolist()
+    ids = read_embeddings(tmp_path / "run").ids.tolist()
+    assert ages == [int(node) / 7 for node in ids]
+    message = fails("map", tmp_path / "run", "--color", "size")
+    assert "has no column 'size'. Columns found: 'age'." in message and "--color label" in message
+
+
+def test_the_columns_of_a_store_are_colours(tables):
+    words = [tables / "edges.csv", "--nodes", tables / "nodes.csv", "--label", "kind"]
+    assert run("ingest", *words, "--out", tables / "store")[0] == 0
+    code, _, err = run("train", tables / "store", "--out", tables / "run", *FAST, "--no-map")
+    assert code == 0, err
+    nodes = pd.read_csv(tables / "nodes.csv").set_index("id")
+    ids = read_embeddings(tables / "run").ids
+    for name in ("city", "age", "kind"):
+        assert values_of(tables / "run", name).tolist() == nodes[name][ids].tolist()
+    assert told("map", tables / "run", "--color", "city", "--method", "pca")["points"] == 40
+    message = fails("map", tables / "run", "--color", "size")
+    assert "has no column 'size'. Columns found: 'age', 'city'." in message
 
 
 def test_mistakes(tables, monkeypatch):

@@ -20,7 +20,7 @@ from cases import partitioned
 from commands import fails, run
 from graphlatent import NodeLaGraph, RunFolder
 from graphlatent.data.communities import edge_prediction
-from graphlatent.errors import TrainingInterrupted
+from graphlatent.errors import RunFolderError, TrainingInterrupted
 from graphlatent.training import encoding
 from graphlatent.training.loop import Hooks
 from training_commands import train
@@ -257,3 +257,48 @@ class TestTwoProcesses:
         assert process.returncode == 0, err
         assert RunFolder(tables / "run").complete
         assert not [name for name in os.listdir(tables / "run") if name.startswith(".")]
+
+
+def test_an_unfinished_run_is_told_from_a_finished_one(tables):
+    folder = unfinished(tables)
+    state = f"{folder} holds an unfinished run, after 3 of 3 epochs. Go on with it: 'graphlatent"
+    state += f" train ... --out {folder} --resume'."
+    message = train(tables)[2]
+    assert state in message and "by --overwrite" in message
+    (folder / "embeddings.parquet").unlink()
+    assert fails("map", folder, "--color", "age") == state
+    # Damaged, it is still known to be unfinished.
+    (folder / "state" / "last.safetensors").write_bytes(b"no state")
+    assert "holds an unfinished run. Go on" in train(tables)[2]
+    assert train(tables, "--overwrite")[0] == 0
+
+
+def test_a_forgotten_node_table_is_named(tables):
+    folder = unfinished(tables)
+    edges = ("train", tables / "edges.csv", "--out", folder, "--resume")
+    message = fails(*edges)
+    started = f"Cannot resume {folder}: it was started with the node table {tables / 'nodes.csv'}"
+    assert message.startswith(f"{started} (--nodes); ")
+    assert "column 'age': numbers [40] in the run, none now" in message
+    # A run of an earlier version does not say where its input was.
+    about = json.loads((folder / "versions.json").read_text())
+    assert about.pop("place")["node_table"] == str(tables / "nodes.csv")
+    (folder / "versions.json").write_text(json.dumps(about))
+    assert "column 'age': numbers [40] in the run, none now" in fails(*edges)
+    assert train(tables, "--resume")[0] == 0
+
+
+def test_another_input_is_refused_before_its_features_are_encoded(tmp_path):
+    """Coordinates in an embedding beside features: the encoding fits no graph without them."""
+    x = torch.randn(300, 5, generator=torch.Generator().manual_seed(0))
+    graph = dataclasses.replace(partitioned(0.8), x=x)
+    run = RunFolder(tmp_path / "run")
+    model = NodeLaGraph(epochs=3, hidden_dim=8, device="cpu", structure_dim=12, progress=False)
+    steps = iter([False, True])
+    hooks = Hooks(save=run.save_snapshot, stop_requested=lambda: next(steps))
+    with pytest.raises(TrainingInterrupted):
+        model.fit(graph, run=run, hooks=hooks)
+    features = json.loads((run.path / "features.json").read_text())
+    assert features["coordinates_in"] == "embedding" and features["structure_dim"]
+    with pytest.raises(RunFolderError, match=r"Cannot resume .*feature matrix: .* none now"):
+        model.fit(dataclasses.replace(graph, x=None), run=run)

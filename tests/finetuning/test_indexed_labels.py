@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from torch_geometric.data import Data
 
 from classifier_cases import graph_classifier, graphs_and_classes, node_classifier, some_of
 from graphlatent import Embeddings
@@ -34,6 +36,16 @@ def people():
 def fitted():
     graph = people()
     return graph, node_classifier(epochs=3).fit(graph, by_id())
+
+
+def listed(data):
+    """The graphs of a `GraphData` as PyG has them."""
+    found = []
+    for graph in range(data.num_graphs):
+        nodes = torch.nonzero(data.graph_of_node == graph)[:, 0]
+        inside = torch.isin(data.edge_index[0], nodes)
+        found.append(Data(x=data.x[nodes], edge_index=data.edge_index[:, inside] - nodes[0]))
+    return found
 
 
 def by_id():
@@ -85,6 +97,16 @@ class TestClassifier:
         np.testing.assert_array_equal(
             weights(found), weights(graph_classifier(epochs=1).fit(data, known))
         )
+
+    def test_a_list_of_graphs_is_cut_and_shuffled_with_its_labels(self):
+        data, y = graphs_and_classes()
+        data, y = listed(data), pd.Series(y)
+        order = np.random.default_rng(0).permutation(len(data))
+        cut = [data[i] for i in order[:-4]], y.iloc[order[:-4]]
+        found = graph_classifier(epochs=1).fit(*cut)
+        same = graph_classifier(epochs=1).fit(cut[0], cut[1].to_numpy())
+        np.testing.assert_array_equal(weights(found), weights(same))
+        assert found.score(*cut) == same.score(cut[0], cut[1].to_numpy())
 
 
 class TestOrder:

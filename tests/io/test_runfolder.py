@@ -93,7 +93,7 @@ class TestDamagedFolder:
     def test_unfinished_run(self, saved):
         (saved / "manifest.json").unlink()
         with pytest.raises(
-            RunFolderError, match=r"holds an unfinished run. Finish it with 'graphlatent train"
+            RunFolderError, match=r"holds an unfinished run.*Go on with it: 'graphlatent train"
         ):
             NodeLaGraph.load(saved)
 

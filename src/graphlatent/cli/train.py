@@ -118,6 +118,7 @@ def train(
         if is_store_path(source):
             # Its tables were read before, by `ingest`.
             run.reading = graph.reading.to_dict()
+        run.place = input_place(source, reading.nodes)
         fitted = estimator._resolved(graph, run=run)
         output.after_loss = (
             "What was saved goes on with the same command and --resume, also with another number of"
@@ -155,7 +156,7 @@ def train(
             # Those of a store are written before a run is complete.
             estimator.embed_to(graph, run.embeddings_path)
         output.detail(f"CPU threads in training: {estimator.num_threads_}")
-        about |= input_place(source, reading.nodes)
+        about |= run.place
         result = _result(estimator, about=about, seconds=seconds, run=run)
         if not no_map and isinstance(graph, GraphData):
             name = options.labels[0] if options.labels else "label"

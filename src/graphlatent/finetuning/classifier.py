@@ -22,7 +22,7 @@ from graphlatent.errors import ConfigError, InputError, bad_argument, not_fitted
 from graphlatent.estimator import Estimator
 from graphlatent.finetuning.calibration import ReliabilityCurve, reliability_curve
 from graphlatent.finetuning.head import ClassifierHead
-from graphlatent.finetuning.indexed_labels import in_row_order
+from graphlatent.finetuning.indexed_labels import by_position, in_row_order
 from graphlatent.finetuning.labels import held_out, label_weights, missing_labels, read_labels
 from graphlatent.finetuning.loss import probabilities
 from graphlatent.finetuning.settings import ClassifierSettings, FineTuneSettings
@@ -97,7 +97,8 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
             X: one graph or several, in any form that `graphlatent.read_graphs` takes.
             y: one class per node or graph [M], or a 0/1 matrix of several labels [M, K]; -1 where a
                 label is missing. A Series or DataFrame is matched by its index of ids, which may
-                lack some; with the index 0 to M - 1, in order, it is in the graph's order.
+                lack some; with the index 0 to M - 1, in order, and of a list of M graphs, it is
+                in the order of X.
 
         Returns:
             The fitted classifier itself.
@@ -106,6 +107,7 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         settings = self._checked()
         pretrained, graph = self._pretrained_on(X)
         rows = unembedded_rows(graph, level=self.level)
+        y = by_position(X, y, level=self.level)
         y = in_row_order(y, rows, of=self.level, owner=f"{owner}.fit")
         labels = read_labels(y, num_rows=len(rows.ids), of=self.level, owner=f"{owner}.fit")
         warn_of_similar_classes(labels.classes.tolist(), where="Labels")
@@ -167,6 +169,7 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
             raise ConfigError("Leave out 'sample_weight': scores are not weighted.")
         embeddings = self._embed(X)
         predicted = self._decided(self._probabilities(embeddings))
+        y = by_position(X, y, level=self.level)
         truth, known = self._known(y, embeddings, predicted.shape, owner="score")
         metric = micro_f1 if self.multilabel_ else accuracy
         return float(metric(truth[known], predicted[known]))
@@ -184,6 +187,7 @@ class FineTunedClassifier(ClassifierSettings, ClassifierMixin, BaseEstimator):  
         embeddings = self._embed(X)
         probability = self._probabilities(embeddings)
         predicted = self._decided(probability)
+        y = by_position(X, y, level=self.level)
         truth, known = self._known(y, embeddings, predicted.shape, owner="reliability")
         if self.multilabel_:
             sure, right = probability[known].ravel(), truth[known].ravel() == 1

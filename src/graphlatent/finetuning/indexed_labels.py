@@ -11,6 +11,16 @@ from graphlatent.embedding import Embeddings
 from graphlatent.errors import InputError, shown
 
 
+def by_position(X: Any, y: Any, *, level: str) -> Any:
+    """Labels without their index where `X` is a list of as many graphs, which have no ids.
+
+    Tools of scikit-learn cut and shuffle both alike; the index then says where rows were before.
+    """
+    if level != "graph" or not isinstance(X, list) or not isinstance(y, pd.Series | pd.DataFrame):
+        return y
+    return y.to_numpy() if len(y) == len(X) else y
+
+
 def in_row_order(y: Any, rows: Embeddings, *, of: str, owner: str) -> Any:
     """Labels in the order of `rows`; a Series or DataFrame is matched by its index.
 

@@ -52,6 +52,7 @@ from graphlatent.io.lock import FolderLock
 from graphlatent.io.paths import checked_path
 from graphlatent.io.regular_files import open_regular, read_regular
 from graphlatent.io.tensors import load_tensors, save_tensors
+from graphlatent.io.unfinished import unfinished
 from graphlatent.io.versions import FORMAT
 
 _BLOCK = 1 << 20
@@ -86,6 +87,8 @@ class RunFolder:
     ) -> None:
         self.path, self.replace = checked_path(path, name="path", owner="RunFolder"), replace
         self.reading: Mapping[str, Any] = reading or {}
+        # Where the input was read from, for those who resume with another one.
+        self.place: Mapping[str, Any] = {}
         self._lock = FolderLock(self.path)
 
     def __repr__(self) -> str:
@@ -148,6 +151,8 @@ class RunFolder:
         """
         if self.path.is_dir() and is_free(self.path):
             return
+        if not overwrite and (state := unfinished(self)):
+            raise OutputError(f"{state} Or choose another path, or replace it by --overwrite.")
         refuse_existing(self.path, overwrite=overwrite)
         if self.path.is_dir() and not is_run(self.path):
             raise OutputError(
@@ -280,10 +285,7 @@ class RunFolder:
         """
         self._check_started()
         if not self.complete:
-            raise RunFolderError(
-                f"{self.path} holds an unfinished run. Finish it with 'graphlatent train ... --out"
-                f" {self.path} --resume'."
-            )
+            raise RunFolderError(str(unfinished(self)))
         manifest = self.read_json("manifest.json")
         if manifest.get("format") != FORMAT:
             raise RunFolderError(

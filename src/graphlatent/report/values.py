@@ -10,6 +10,7 @@ import numpy as np
 from graphlatent.data.graph_labels import level_labels
 from graphlatent.data.readers.labels import read_labels
 from graphlatent.data.readers.options import options_of_run
+from graphlatent.display import listed
 from graphlatent.errors import InputError
 from graphlatent.io.runfolder import RunFolder
 from graphlatent.probes.evaluation import files
@@ -55,12 +56,18 @@ def values_of(
 
 
 def _labels_of_graph(run: RunFolder, column: str) -> Array:
-    if column not in OF_GRAPH:
+    graph = read_input(run)
+    # Columns of nodes are no values of graphs.
+    columns = (graph.columns or {}) if run.read_config().level == "node" else {}
+    if column in columns:
+        return columns[column]
+    if column not in (*OF_GRAPH, *graph.reading.labels):
         raise InputError(
-            f"{run.path} was trained without a node table, so there is no column '{column}'. Give a"
-            " table with ids by --labels, or --color label for the labels of the graph."
+            f"The graph of {run.path} has no column '{column}'. Columns found:"
+            f" {listed(columns)}. Give a table with ids by --labels, or --color label for the"
+            " labels of the graph."
         )
-    labels = level_labels(read_input(run), run.read_config().level or "node")
+    labels = level_labels(graph, run.read_config().level or "node")
     if labels is None or labels.ndim != 1:
         what = "has no labels" if labels is None else "has several labels per row"
         raise InputError(

@@ -17,6 +17,7 @@ from graphlatent.io.runfolder import RunFolder
 from graphlatent.io.versions import versions
 from graphlatent.methods.base import Method
 from graphlatent.training.finite import first_not_finite
+from graphlatent.training.inputs import PLACE
 from graphlatent.training.loop import Training
 
 
@@ -65,6 +66,7 @@ def begin_or_resume(
     run.reading = run.reading or graph.reading.to_dict()
     if run.replace or not run.can_resume():
         about = versions(training.settings, device=training.device, fingerprints=fingerprints)
+        about |= {PLACE: dict(run.place)} if run.place else {}
         begin(run, config=config, features=features, about=about)
         return False
     run.check_same(config, fingerprints=fingerprints, features=features.to_dict())

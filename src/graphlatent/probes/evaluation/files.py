@@ -39,6 +39,7 @@ from graphlatent.io.layout import CLASSIFIER, identity
 from graphlatent.io.parquet import check_parquet, check_run_of_parquet
 from graphlatent.io.regular_files import exists, is_folder, near_name
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.io.unfinished import unfinished
 from graphlatent.ops.sparse import SparseMatrix, row_normalized
 from graphlatent.probes.evaluation.baselines import (
     NO_GRAPH,
@@ -141,7 +142,8 @@ def read_embeddings(path: Path) -> StoredEmbeddings:
     if is_folder(path):
         if not (path / "embeddings.parquet").is_file():
             raise InputError(
-                f"The folder {path} holds no embeddings.parquet. Give a run folder of a finished"
+                unfinished(RunFolder(path))
+                or f"The folder {path} holds no embeddings.parquet. Give a run folder of a finished"
                 " 'graphlatent train', or a file."
             )
         run, path = identity(path), path / "embeddings.parquet"
