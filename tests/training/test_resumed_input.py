@@ -112,6 +112,17 @@ def test_a_changed_encoding_in_the_folder_is_refused_by_column(edges, nodes, tmp
     )
 
 
+def test_a_run_that_does_not_know_medians_is_resumed(edges, nodes, tmp_path, monkeypatch):
+    more = pd.concat([nodes, nodes.assign(id=nodes["id"] + NODES)])
+    with monkeypatch.context() as earlier:
+        earlier.setattr("graphlatent.data.column_fitting.median_and_spread", lambda numbers: {})
+        run = begin((edges, more), tmp_path)
+    assert "median" not in run.read_json("features.json")["columns"][0]
+    resumed = make().fit((edges, more), run=run)
+    assert run.complete and resumed.features_.columns[0].spread == 0
+    assert make().fit((edges, more)).features_.columns[0].spread > 0
+
+
 def test_another_order_of_columns_is_refused(edges, nodes, tmp_path):
     run = begin((edges, nodes), tmp_path)
     assert (

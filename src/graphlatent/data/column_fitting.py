@@ -20,6 +20,7 @@ from graphlatent.data.column_values import (
     missing_values,
     without_signs,
 )
+from graphlatent.data.far_values import median_and_spread, outlier_note
 from graphlatent.data.hashing import BUCKETS
 from graphlatent.data.measurements import FEW, SHARE
 from graphlatent.data.mixed_columns import check_not_numbers
@@ -123,7 +124,7 @@ def _check_names(columns: Mapping[str, Array], options: TableOptions) -> None:
 
 
 def _notes(specs: Sequence[ColumnSpec], columns: Mapping[str, Array]) -> list[str]:
-    """What was decided about dates, times, hashed text and missing values, as sentences."""
+    """What was decided about dates, hashed text, outliers and missing values, as sentences."""
     notes = []
     for kind, words in (
         ("date", "Dates are used as numbers, in days since 1970-01-01 (UTC)"),
@@ -132,6 +133,7 @@ def _notes(specs: Sequence[ColumnSpec], columns: Mapping[str, Array]) -> list[st
     ):
         names = [spec.name for spec in specs if spec.kind == kind]
         notes += [f"{words}: {quoted(names)}."] if names else []
+    notes += filter(None, map(outlier_note, specs))
     gaps = {s: _num_gaps(s, columns[s.name]) for s in specs if s.impute}
     numbers = [f"{s.name!r} ({n:,})" for s, n in gaps.items() if n and s.is_number]
     text = [f"{s.name!r} ({n:,})" for s, n in gaps.items() if n and not s.is_number]
@@ -205,6 +207,9 @@ def fit_column(
     if numbers.min() == numbers.max():
         return ColumnSpec(name, found.kind, mean=float(numbers[0]), **filling)
     scale = float(numbers.std()) or 1.0
+    # Dates go on from week to week.
+    if found.kind == "numeric":
+        filling |= median_and_spread(numbers)
     return ColumnSpec(name, found.kind, mean=float(numbers.mean()), scale=scale, **filling)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 from graphlatent.errors import InputError
@@ -15,7 +15,7 @@ Unknown: TypeAlias = Literal["ignore", "error"]
 # Kinds that are one number, which may be standardised and filled.
 _NUMBERS = ("numeric", "boolean", "date", "time")
 # What stands in a file only where it is not the default.
-_OPTIONAL = ("impute", "fill", "indicator", "buckets", "unknown")
+_OPTIONAL = ("impute", "fill", "indicator", "buckets", "unknown", "median", "spread")
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class ColumnSpec:
         buckets: how many features the words of a text share; for 'hashed' only.
         unknown: what to do with columns and categories that were not there when the model was
             fitted; empty for the default, which refuses categories and leaves out columns.
+        median: of the fitted values, where `spread` is not 0; for warnings only.
+        spread: the distance between their quartiles; 0 where it is not known.
     """
 
     name: str
@@ -49,6 +51,8 @@ class ColumnSpec:
     indicator: bool = False
     buckets: int = 0
     unknown: Unknown | Literal[""] = ""
+    median: float = field(default=0.0, compare=False)
+    spread: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         where = f"Feature spec, column {self.name!r}"
@@ -73,7 +77,7 @@ class ColumnSpec:
             raise InputError(
                 f"{where}: categories must be text, sorted, each once. Got {self.categories!r}."
             )
-        for name in ("mean", "fill"):
+        for name in ("mean", "fill", "median", "spread"):
             if not _is_finite(value := getattr(self, name)):
                 raise InputError(f"{where}: {name} must be a finite number. Got {value!r}.")
         if not _is_finite(self.scale) or self.scale <= 0:

@@ -21,7 +21,7 @@ from graphlatent.data.column_values import (
     missing_values,
     without_signs,
 )
-from graphlatent.data.far_values import warn_of_far_values
+from graphlatent.data.far_values import FAR, warn_of_far_values, warn_of_moved_median
 from graphlatent.data.hashing import hashed
 from graphlatent.data.mixed_columns import are_numerals
 from graphlatent.data.places import place_of
@@ -95,6 +95,8 @@ def encode_column(
                 std=column.scale,
                 node_ids=node_ids,
             )
+            if (np.abs(encoded) <= FAR).all():
+                warn_of_moved_median(numbers[~found.missing], column)
     if column.indicator:
         (gaps,) = np.nonzero(found.missing)
         rows = np.concatenate([rows, gaps])

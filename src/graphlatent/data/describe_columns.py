@@ -13,6 +13,7 @@ import numpy as np
 from graphlatent.data.column_fitting import fit_column, is_sparse_table
 from graphlatent.data.column_spec import ColumnSpec
 from graphlatent.data.column_values import column_values, without_signs
+from graphlatent.data.far_values import outlier_note
 from graphlatent.data.graph import GraphData
 from graphlatent.data.readers.messages import quoted
 from graphlatent.errors import GraphLatentWarning, InputError
@@ -114,7 +115,8 @@ def _of_numbers(spec: ColumnSpec, numbers: Array | None, standardize: bool) -> s
     if present.min() == present.max():
         return f"{words}, the same everywhere, so 0"
     mean = _shown(spec, spec.mean)
-    return f"{words}, standardised (mean {mean}, standard deviation {spec.scale:.4g}{unit})"
+    note = f". {outlier_note(spec)}" if outlier_note(spec) else ""
+    return f"{words}, standardised (mean {mean}, standard deviation {spec.scale:.4g}{unit}){note}"
 
 
 def _shown(spec: ColumnSpec, value: float) -> str:
