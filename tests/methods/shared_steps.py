@@ -38,8 +38,7 @@ from graphlatent.ops.sparse import SparseMatrix, to_dense
 SIZES = {
     "node": ([9], [23], [5]),
     "graph": ([4, 9, 3], [7], [11, 6, 5, 2, 8]),
-    # A process without a graph.
-    "empty": ([4, 9, 3], [], [11, 6, 5, 2, 8]),
+    "empty": ([4, 9, 3], [], [11, 6, 5, 2, 8]),  # a process without a graph
 }
 NONE, SOME, ALL = "none", "some", "all"
 
