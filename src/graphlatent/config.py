@@ -93,8 +93,11 @@ NodeEmbedding: TypeAlias = Annotated[
     Doc("'encoder': its last layer; 'combined': PCA of features, their 2-hop averages and that"),
 ]
 GraphEmbedding: TypeAlias = Annotated[
-    Literal["readout", "standard"],
-    Doc("'readout'; 'standard': its columns with mean 0, variance 1 over the training set"),
+    Literal["readout", "standard", "combined"],
+    Doc(
+        "'readout'; 'standard': its columns with mean 0, variance 1 over the training set;"
+        " 'combined': these and pooled features, limited to 3 standard deviations"
+    ),
 ]
 NodeStructure: TypeAlias = Annotated[
     Literal["auto", "none", "always"],
@@ -110,7 +113,10 @@ GraphStructure: TypeAlias = Annotated[
 EmbeddingDim: TypeAlias = Annotated[
     int | None,
     Range(1),
-    Doc("columns of a 'combined' (None: 512) or 'standard' (None: all) embedding, at most"),
+    Doc("columns of a 'combined' or 'standard' embedding, at most; None: 512 of nodes, else all"),
+]
+FeatureWeight: TypeAlias = Annotated[
+    float, Range(0), Doc("weight of the features in a 'combined' embedding")
 ]
 
 
@@ -168,10 +174,19 @@ class Settings:
         """The values that replace None in the settings; none by default."""
         return {}
 
-    def adapted_to(self: AnySettings, num_nodes: int) -> AnySettings:
-        """The settings for a graph of this size, with values for some that are None.
+    @property
+    def combines_nodes(self) -> bool:
+        """Whether an embedding of nodes has features and averages beside the encoder's output."""
+        return False
+
+    def adapted_to(self: AnySettings, num_nodes: int, *, has_features: bool = True) -> AnySettings:
+        """The settings for a graph like this, with values for some that are None.
 
         By default they are the same for every graph.
+
+        Args:
+            num_nodes: over all graphs.
+            has_features: whether there are features, and nodes differ in them.
         """
         return self
 
@@ -220,9 +235,7 @@ class NodeSettings(Settings):
     ] = False
     embedding: NodeEmbedding = "encoder"
     embedding_dim: EmbeddingDim = None
-    feature_weight: Annotated[
-        float, Range(0), Doc("weight of the features in a 'combined' embedding")
-    ] = 1.0
+    feature_weight: FeatureWeight = 1.0
     encoder_weight: Annotated[
         float, Range(0), Doc("weight of the encoder's last layer in a 'combined' embedding")
     ] = 1.0
@@ -247,6 +260,11 @@ class NodeSettings(Settings):
             if self.embedding == "encoder" and getattr(self, name) != default:
                 raise no_effect(name, owner=owner, without="embedding='combined'")
 
+    @property
+    def combines_nodes(self) -> bool:
+        """Whether an embedding of nodes has features and averages beside the encoder's output."""
+        return self.embedding == "combined"
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GraphSettings(Settings):
@@ -257,6 +275,7 @@ class GraphSettings(Settings):
     readout: Readout = "sum"
     embedding: GraphEmbedding = "readout"
     embedding_dim: EmbeddingDim = None
+    feature_weight: FeatureWeight = 1.0
     structure: GraphStructure = "none"
 
     def check_together(self, owner: str) -> None:
@@ -264,6 +283,8 @@ class GraphSettings(Settings):
         super().check_together(owner)
         if self.embedding == "readout" and self.embedding_dim is not None:
             raise no_effect("embedding_dim", owner=owner, without="embedding='standard'")
+        if self.embedding != "combined" and self.feature_weight != 1.0:
+            raise no_effect("feature_weight", owner=owner, without="embedding='combined'")
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)

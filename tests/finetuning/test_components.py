@@ -9,19 +9,19 @@ from sklearn.linear_model import LogisticRegression
 from classifier_cases import SMALL, graph_classifier, graphs_and_classes
 from graphlatent import GraphLaGraph, NodeLaGraph, NodeLaGraphClassifier
 from graphlatent.data.citation import citation_graph
-from graphlatent.finetuning.tuner import has_principal_components
+from graphlatent.finetuning.tuner import has_weighted_columns
 
 
 def test_which_embeddings_are_principal_components():
     data, _ = graphs_and_classes()
-    assert has_principal_components(NodeLaGraph(**SMALL).fit(data))
-    assert has_principal_components(GraphLaGraph(embedding_dim=4, **SMALL).fit(data))
+    assert has_weighted_columns(NodeLaGraph(**SMALL).fit(data))
+    assert has_weighted_columns(GraphLaGraph(embedding_dim=4, **SMALL).fit(data))
     for other in (
         NodeLaGraph(embedding="encoder", **SMALL),
         NodeLaGraph(preset="paper", **SMALL),
         GraphLaGraph(**SMALL),
     ):
-        assert not has_principal_components(other.fit(data))
+        assert not has_weighted_columns(other.fit(data))
 
 
 @pytest.mark.parametrize("several_labels", [False, True])

@@ -25,7 +25,7 @@ from graphlatent.bench.shapes import SHAPES
 from graphlatent.config import Level
 from graphlatent.data.datasets import dataset_info
 from graphlatent.errors import ConfigError
-from graphlatent.nn.node_head import FORM_VERSION
+from graphlatent.nn import combined_graph_head, node_head
 
 INTRODUCED_AS: Mapping[tuple[str, Level, str], Any] = {
     ("lagraph", "node", "embedding"): "encoder",
@@ -67,7 +67,8 @@ def define(recipe: Recipe, row: Row) -> dict[str, Any]:
         **asdict(row.plan(recipe)),
     }
     if definition["settings"].get("embedding") == "combined":
-        definition["embedding_form"] = FORM_VERSION
+        head = node_head if recipe.level == "node" else combined_graph_head
+        definition["embedding_form"] = head.FORM_VERSION
     plain: dict[str, Any] = json.loads(json.dumps(definition))
     return plain
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphlatent.bench.methods import LAGRAPH, make_settings
+from graphlatent.bench.shapes import SHAPES
 from graphlatent.config import Level, Settings
+from graphlatent.data.datasets import dataset_info
 from graphlatent.methods.lagraph.settings import LaGraphSettings
 from graphlatent.methods.registry import method_names
 
@@ -180,8 +182,12 @@ class Recipe:
         return self._lagraph(values, part="released")
 
     def default_settings(self) -> LaGraphSettings:
-        """The package's defaults, the same for every data set, and what [changes] says."""
-        return self._lagraph(self.changes, part="changes")
+        """The package's defaults, by the same rules for every data set, and what [changes] says."""
+        settings = self._lagraph(self.changes, part="changes")
+        if self.level == "node" or self.dataset in SHAPES:
+            return settings
+        info = dataset_info(self.dataset)
+        return settings.adapted_to(round(info.num_nodes), has_features=info.num_features > 0)
 
     def method_settings(self, method: str) -> Settings:
         """The settings of another method, as [methods.NAME] gives them."""

@@ -55,7 +55,8 @@ class ClassifierHead(nn.Module):
 
         Principal components need the same scale. Each divided by its own deviation, the last ones,
         which are noise, would count as much as the first, and as many components as rows would
-        make all pairs of rows equally far from each other.
+        make all pairs of rows equally far from each other. So do blocks that were weighed against
+        each other.
 
         Args:
             rows: the embeddings of all rows.

@@ -25,6 +25,7 @@ from graphlatent.finetuning.head import DEFAULT_L2, PROBE_L2, ClassifierHead
 from graphlatent.finetuning.labels import PartialLabels
 from graphlatent.finetuning.loss import label_loss
 from graphlatent.finetuning.settings import FineTuneSettings
+from graphlatent.nn.combined_graph_head import CombinedGraphHead
 from graphlatent.nn.norm import BatchNorm
 from graphlatent.training.setup import suited_threads
 
@@ -86,8 +87,8 @@ class FineTuner:
         head = ClassifierHead(self.estimator.embedding_dim_, len(self.labels.classes))
         self.head = head.to(device)
         rows = self.embed(np.arange(len(self.labels.codes))) if rows is None else rows
-        components = has_principal_components(self.estimator)
-        self.head.fit_scale(rows, same=components, generator=self.generator)
+        weighted = has_weighted_columns(self.estimator)
+        self.head.fit_scale(rows, same=weighted, generator=self.generator)
         self.optimizer = torch.optim.Adam(
             [*self.encoder.parameters(), *self.head.linear.parameters()],
             lr=self.settings.lr,
@@ -200,10 +201,13 @@ def tunable_copy(estimator: Estimator) -> Estimator:
     return tuned
 
 
-def has_principal_components(estimator: Estimator) -> bool:
-    """Whether the columns of a fitted estimator's embedding are principal components."""
+def has_weighted_columns(estimator: Estimator) -> bool:
+    """Whether the columns of a fitted estimator's embedding have the variance they should have.
+
+    They do where they are principal components, or blocks that were weighed.
+    """
     head = getattr(estimator.model_, "head", None)
-    return getattr(head, "components", None) is not None
+    return isinstance(head, CombinedGraphHead) or getattr(head, "components", None) is not None
 
 
 def training_mode(model: nn.Module) -> None:

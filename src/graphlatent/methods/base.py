@@ -18,12 +18,13 @@ from torch import Tensor, nn
 
 from graphlatent.config import Level, Settings
 from graphlatent.data.batches import Batch, BatchSource, EdgeList, Structure
+from graphlatent.nn.combined_graph_head import CombinedGraphHead
 from graphlatent.nn.encoders import GNNEncoder, no_edge_features
 from graphlatent.nn.graph_head import GraphHead
 from graphlatent.nn.node_head import NodeHead
 from graphlatent.nn.norm import BatchNorm
 from graphlatent.nn.propagation import as_gcn_matrix
-from graphlatent.nn.readout import num_poolings, readout
+from graphlatent.nn.readout import num_poolings, pooled_features, readout
 from graphlatent.ops.collective import all_sum, current
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 
@@ -191,6 +192,8 @@ class Method(ABC, Generic[AnySettings]):
         layers, head = self.encode(model, batch), _head(model)
         if self.level == "graph":
             pooled = self._pooled(layers, batch)
+            if isinstance(head, CombinedGraphHead):
+                return head.forward(_own_features(batch), pooled)
             return head.forward(pooled) if isinstance(head, GraphHead) else pooled
         if isinstance(head, NodeHead):
             matrix = self.smoothing_matrix(model, batch)
@@ -216,6 +219,9 @@ class Method(ABC, Generic[AnySettings]):
         layers, generator = self.encode(model, batch), self.head_generator()
         if isinstance(head, GraphHead):
             head.fit(self._pooled(layers, batch), generator=generator)
+        elif isinstance(head, CombinedGraphHead):
+            pooled = self._pooled(layers, batch)
+            head.fit(_own_features(batch), pooled, generator=generator)
         else:
             matrix = self.smoothing_matrix(model, batch)
             head.fit(batch.x, matrix, layers[-1], batch.coordinates, generator=generator)
@@ -274,16 +280,23 @@ class Method(ABC, Generic[AnySettings]):
         kind, dim = getattr(settings, "embedding", ""), getattr(settings, "embedding_dim", None)
         if kind in ("standard", "combined") and hasattr(model, "head"):
             raise TypeError(f"embedding='{kind}' needs the name 'head' of the model of {self.name}")
-        if kind == "standard":
+        feature_weight = getattr(settings, "feature_weight", 1.0)
+        if kind in ("standard", "combined") and self.level == "graph":
             poolings = num_poolings(getattr(settings, "readout", "sum"))
             width = poolings * sum(self._layer_widths(model, in_dim))
-            model.head = GraphHead(width, embedding_dim=dim)
+            model.head = (
+                GraphHead(width, embedding_dim=dim)
+                if kind == "standard"
+                else CombinedGraphHead(
+                    2 * in_dim, width, embedding_dim=dim, feature_weight=feature_weight
+                )
+            )
         elif kind == "combined":
             model.head = NodeHead(
                 in_dim,
                 self._layer_widths(model, in_dim)[-1],
                 embedding_dim=dim,
-                feature_weight=getattr(settings, "feature_weight", 1.0),
+                feature_weight=feature_weight,
                 encoder_weight=getattr(settings, "encoder_weight", 1.0),
                 coordinate_dim=coordinate_dim,
             )
@@ -374,6 +387,10 @@ class Method(ABC, Generic[AnySettings]):
         return any(getattr(type(self), name) is not getattr(Method, name) for name in names)
 
 
-def _head(model: nn.Module) -> GraphHead | NodeHead | None:
+def _head(model: nn.Module) -> GraphHead | CombinedGraphHead | NodeHead | None:
     head = getattr(model, "head", None)
-    return head if isinstance(head, GraphHead | NodeHead) else None
+    return head if isinstance(head, GraphHead | CombinedGraphHead | NodeHead) else None
+
+
+def _own_features(batch: Batch) -> Tensor:
+    return pooled_features(batch.x, batch.graph_id, num_graphs=batch.num_graphs)

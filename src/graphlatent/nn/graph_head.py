@@ -25,14 +25,19 @@ class GraphHead(nn.Module):
     Args:
         width: columns of the readout, D.
         embedding_dim: k; None for all columns, without PCA.
+        limit: standard deviations that no entry exceeds, since z becomes limit * tanh(z / limit);
+            None for no limit.
     """
 
     mean: Tensor
     scale: Tensor
     components: Tensor | None
 
-    def __init__(self, width: int, *, embedding_dim: int | None) -> None:
+    def __init__(
+        self, width: int, *, embedding_dim: int | None, limit: float | None = None
+    ) -> None:
         super().__init__()
+        self.limit = limit
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("scale", torch.zeros(width))
         dim = None if embedding_dim is None else min(embedding_dim, width)
@@ -40,8 +45,12 @@ class GraphHead(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """The embeddings of readouts [B, D], [B, k]."""
-        standard = (rows - self.mean) * self.scale
+        standard = self._standardised(rows)
         return standard if self.components is None else standard @ self.components
+
+    def _standardised(self, rows: Tensor) -> Tensor:
+        standard = (rows - self.mean) * self.scale
+        return standard if self.limit is None else self.limit * torch.tanh(standard / self.limit)
 
     @torch.no_grad()
     def fit(self, rows: Tensor, *, generator: torch.Generator) -> None:
@@ -57,9 +66,12 @@ class GraphHead(nn.Module):
         varies = std > 1e-6 * exact.abs().amax(0)
         scale = torch.where(varies, 1 / std, 0.0).clamp(max=LARGEST_FACTOR)
         if not bool(varies.any()):
-            mean, scale = torch.zeros_like(mean), torch.ones_like(scale)
+            # Below a limit the largest entry is 1, so that it changes little.
+            largest = 1.0 if self.limit is None else float(exact.abs().max())
+            mean = torch.zeros_like(mean)
+            scale = torch.full_like(scale, 1 / largest if largest > 0 else 1.0)
         self.mean, self.scale = mean.to(rows.dtype), scale.to(rows.dtype)
         if self.components is not None:
-            standard = (rows - self.mean) * self.scale
+            standard = self._standardised(rows)
             k = self.components.shape[1]
             self.components = right_singular_vectors(standard, k, generator=generator)

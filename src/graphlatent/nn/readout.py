@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from graphlatent.ops.sparse import SparseMatrix
+
 ROOT = "root-sum+mean+max"
 _PREFIX = "root-"
 
@@ -41,6 +43,24 @@ def readout(
 def num_poolings(pooling: str) -> int:
     """The number of poolings that `readout` puts side by side for each layer."""
     return len(_parsed(pooling)[0])
+
+
+def pooled_features(x: Tensor | SparseMatrix, graph_id: Tensor, *, num_graphs: int) -> Tensor:
+    """The sums and the means of features over the nodes of each graph, side by side, [B, 2 F].
+
+    Args:
+        x: features [N, F]; sparse ones are never made dense, only their sums are.
+        graph_id: graph of each row, int64 [N].
+        num_graphs: B.
+    """
+    if isinstance(x, SparseMatrix):
+        of_value = graph_id.repeat_interleave(torch.diff(x.crow).to(torch.int64))
+        sums = x.value.new_zeros(num_graphs, x.shape[1])
+        sums.index_put_((of_value, x.col.to(torch.int64)), x.value, accumulate=True)
+    else:
+        sums = _sum(x, graph_id, num_graphs)
+    size = torch.bincount(graph_id, minlength=num_graphs).clamp(min=1)
+    return torch.cat([sums, sums / size[:, None].to(sums.dtype)], dim=1)
 
 
 def _parsed(pooling: str) -> tuple[tuple[str, ...], bool]:

@@ -8,9 +8,10 @@ from typing import Any, Literal, TypeVar, cast
 
 import torch
 
-from graphlatent.config import NodeSettings, Settings, resolve
+from graphlatent.config import GraphSettings, NodeSettings, Settings, resolve
 from graphlatent.data.batches import Prepare
 from graphlatent.data.csr import CSRGraph
+from graphlatent.data.graph import GraphData
 from graphlatent.data.memory_limit import memory_limit, readable
 from graphlatent.data.pieces import ClusterPieces, NeighborPieces, NodePieces, PieceSource
 from graphlatent.data.pieces.clusters import num_parts
@@ -187,7 +188,7 @@ def adapted_settings(
     run: RunFolder | None,
     owner: str,
 ) -> AnySettings:
-    """The settings for a graph: `batching` chosen, and the defaults of its size.
+    """The settings for a graph: `batching` chosen, and the defaults of graphs like it.
 
     Args:
         settings: checked, without the values of a preset.
@@ -209,7 +210,11 @@ def adapted_settings(
         settings = chosen_batching(settings, GraphSize.of(graph), device=device, owner=owner)
     if isinstance(graph, GraphStore) and graph.share is not None:
         whole = graph.share.num_nodes
-    return settings.adapted_to(whole)
+    has_features = True
+    if isinstance(settings, GraphSettings) and isinstance(graph, GraphData):
+        given = graph.x is not None or bool(graph.columns)
+        has_features = given and not graph.has_equal_features()
+    return settings.adapted_to(whole, has_features=has_features)
 
 
 def stored_batching(run: RunFolder | None) -> str | None:

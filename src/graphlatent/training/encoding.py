@@ -125,7 +125,7 @@ def standardized_above(settings: Settings) -> int | None:
     if not (settings.scale_features and settings.standardize) or settings.row_normalize:
         return None
     # A combined embedding scales few columns itself.
-    return FEW if getattr(settings, "embedding", "") == "combined" else 0
+    return FEW if settings.combines_nodes else 0
 
 
 def _coordinates(graph: GraphData, settings: Settings, run: RunFolder | None) -> NodeCoordinates:
@@ -150,8 +150,7 @@ def embeds_coordinates(
     resumed has stored whether they are.
     """
     auto = getattr(settings, "structure", "none") == "auto"
-    combined = getattr(settings, "embedding", "") == "combined"
-    if not (auto and combined and _has_usable_edges(graph)):
+    if not (auto and settings.combines_nodes and _has_usable_edges(graph)):
         return False
     if not has_different_ids(graph) or _largest_component(graph) < _CONNECTED * graph.num_nodes:
         return False

@@ -234,8 +234,7 @@ class LaGraph(Method[LaGraphSettings]):
     @property
     def _adapts_variance_weight(self) -> bool:
         """Only for the embedding of preset='plus' at node level, in which that was measured."""
-        combined = getattr(self.settings, "embedding", "") == "combined"
-        return combined and self.settings.variance_weight > 0
+        return self.settings.combines_nodes and self.settings.variance_weight > 0
 
     def _similarity_generator(self) -> torch.Generator:
         return torch.Generator().manual_seed(self.settings.random_state * 4 + 3)
