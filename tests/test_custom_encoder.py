@@ -44,8 +44,9 @@ class TestCustomEncoder:
         fitted = make(encoder=encoder).fit(data)
         # fit trains a copy.
         assert torch.equal(encoder.linear.weight, before)
-        # Of a node x, A^2 x, A^2 1 and the encoder's output; of a graph its sum, mean and maximum.
-        expected = (45, 4 + 4 + 1 + 6) if make is node else (10, 3 * 6)
+        # Of a node x, A^2 x, A^2 1 and the encoder's output; of a graph sum and mean of x, and sum,
+        # mean and maximum of the encoder's output.
+        expected = (45, 4 + 4 + 1 + 6) if make is node else (10, 2 * 4 + 3 * 6)
         assert fitted.transform(data).shape == expected
         assert not torch.equal(fitted.model_.encoder.module.linear.weight, before)
         folder = fitted.save(tmp_path / "model")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import numpy as np
@@ -18,6 +19,7 @@ from graphlatent.data.graph import GraphData
 from graphlatent.data.splits import random_splits
 from graphlatent.errors import ConfigError, TrainingInterrupted
 from graphlatent.io.runfolder import RunFolder
+from graphlatent.nn.combined_graph_head import CombinedGraphHead
 from graphlatent.nn.graph_head import GraphHead
 from graphlatent.nn.node_head import NodeHead
 from graphlatent.probes import linear_probe
@@ -40,6 +42,7 @@ CASES = {
     "graph": GraphLaGraph(**GRAPH),
     "graph, all readouts and PCA": GraphLaGraph(**GRAPH, readout="root", embedding_dim=6),
     "graph, maxima": GraphLaGraph(**GRAPH, readout="max", engine="general"),
+    "graph, combined": GraphLaGraph(**{**GRAPH, "embedding": "combined"}),
     "graph, custom encoder": GraphLaGraph(**GRAPH, encoder=NeighbourSum()),
 }
 BUILT_IN = [name for name in CASES if "custom" not in name]
@@ -47,7 +50,8 @@ BUILT_IN = [name for name in CASES if "custom" not in name]
 
 def width(case):
     """The expected columns of the cases; the default readout is of sums, means and maxima."""
-    return {"graph": 3 * 16, "graph, maxima": 16, "graph, custom encoder": 3 * 6}.get(case, 6)
+    widths = {"graph": 3 * 16, "graph, maxima": 16, "graph, custom encoder": 3 * 6}
+    return {**widths, "graph, combined": 2 * 4 + 3 * 16}.get(case, 6)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -58,7 +62,8 @@ def test_saved_and_loaded_rows_are_equal(case, tmp_path):
     assert rows.shape == (34 if case.startswith("node") else 8, width(case))
     assert rows.dtype == np.float32 and np.isfinite(rows).all()
     assert fitted.embedding_dim_ == width(case)
-    assert isinstance(fitted.model_.head, NodeHead if case.startswith("node") else GraphHead)
+    of_graphs = CombinedGraphHead if case == "graph, combined" else GraphHead
+    assert type(fitted.model_.head) is (NodeHead if case.startswith("node") else of_graphs)
     np.testing.assert_array_equal(fitted.transform(data), rows)
     custom = {"encoder": NeighbourSum()} if "custom" in case else {}
     loaded = load_estimator(fitted.save(tmp_path / "model"), **custom)
@@ -156,7 +161,9 @@ def test_only_our_default_has_a_head():
     assert (GraphSettings.embedding, GraphSettings.embedding_dim) == ("readout", None)
     data = random_graph(SIZES)
     assert isinstance(NodeLaGraph(**SMALL).fit(data).model_.head, NodeHead)
-    assert isinstance(GraphLaGraph(**SMALL).fit(data).model_.head, GraphHead)
+    assert isinstance(GraphLaGraph(**SMALL).fit(data).model_.head, CombinedGraphHead)
+    bare = dataclasses.replace(data, x=None)
+    assert isinstance(GraphLaGraph(**SMALL).fit(bare).model_.head, GraphHead)
     paper = {**SMALL, "preset": "paper"}
     for estimator in (NodeLaGraph(**paper), GraphLaGraph(**paper), NodeDGI(**SMALL)):
         assert not hasattr(estimator.fit(data).model_, "head")

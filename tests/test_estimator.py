@@ -34,7 +34,7 @@ SMALL = {"hidden_dim": 8, "epochs": 3, "device": "cpu"}
 SIZES = [5, 4, 3, 6, 2, 7, 4, 3, 5, 6]
 # Of a node: x and A^2 x, 4 columns each, A^2 1 and the encoder's output. Of a graph: sums, means
 # and maxima of every layer.
-NODE_WIDTH, GRAPH_WIDTH = 4 + 4 + 1 + 8, 3 * 3 * 8
+NODE_WIDTH, GRAPH_WIDTH = 4 + 4 + 1 + 8, 2 * 4 + 3 * 3 * 8
 
 
 def node(**values) -> NodeLaGraph:
@@ -295,7 +295,7 @@ class TestEmbeddings:
         assert graph(degree_cap=3, preset="paper").fit(data).n_features_in_ == 4
         star = (np.array([[0] * 9, list(range(1, 10))]), None)
         with pytest.warns(UserWarning, match="Edges are read as undirected"):
-            assert fitted.transform(star).shape == (1, GRAPH_WIDTH)
+            assert fitted.transform(star).shape == (1, 3 * 3 * 8)
 
     @pytest.mark.parametrize("size", [1, 2])
     def test_tiny_graphs_work(self, size):

@@ -17,5 +17,5 @@ def test_the_page(tmp_path, monkeypatch):
     done = run_page(ROOT / "docs" / "molecules.md")
     assert pd.read_parquet("new.parquet")["graph"].tolist() == ["butanol", "xylene"]
     first, second, third = done.printed[-1].strip().splitlines()
-    assert first == "(12, 576) [1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0]"
-    assert (second, third) == ("['butanol', 'xylene']", "(12, 576)")
+    assert first == "(12, 676) [1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0]"
+    assert (second, third) == ("['butanol', 'xylene']", "(12, 676)")

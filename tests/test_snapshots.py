@@ -80,7 +80,7 @@ def test_a_snapshot_is_an_independent_fitted_estimator(tmp_path):
 def test_new_graphs_can_be_embedded():
     data = random_graph(SIZES)
     ((_, then),) = CASES["graph"].snapshots(data, epochs=[2])
-    assert then.transform(random_graph([4, 9], seed=5)).shape == (2, 3 * 16)
+    assert then.transform(random_graph([4, 9], seed=5)).shape == (2, 2 * 4 + 3 * 16)
     with pytest.raises(InputError, match="5"):
         then.transform(random_graph([4], num_features=5))
 

@@ -135,8 +135,10 @@ def test_what_is_measured(bundles, small_probes, cell, level):
     assert estimator.settings["hidden_dim"] == 3 and estimator.candidates["epochs"] == [2]
     (embedding,) = shared.trainings._embeddings.values()
     features = shared.data.graph.x.shape[1]
-    # Of nodes x, A^2 x, A^2 1 and the encoder's output; of graphs three poolings of three layers.
-    assert embedding[2].shape[1] == (2 * features + 1 + 3 if level == "node" else 3 * 3 * 3)
+    # Of nodes x, A^2 x, A^2 1 and the encoder's output; of graphs sum and mean of x, and three
+    # poolings of three layers.
+    width = 2 * features + (1 + 3 if level == "node" else 3 * 3 * 3)
+    assert embedding[2].shape[1] == width
     expected = probed(context.data, {"epoch 2, embedding": embedding[2]})
     assert outcome.results["linear/fixed"] == fixed(expected)
 

@@ -1,4 +1,4 @@
-"""Embeddings whose columns are principal components keep the proportions of their columns."""
+"""Embeddings of principal components or weighted blocks keep the proportions of their columns."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from graphlatent.data.citation import citation_graph
 from graphlatent.finetuning.tuner import has_weighted_columns
 
 
-def test_which_embeddings_are_principal_components():
+def test_which_embeddings_have_weighted_columns():
     data, _ = graphs_and_classes()
     assert has_weighted_columns(NodeLaGraph(**SMALL).fit(data))
-    assert has_weighted_columns(GraphLaGraph(embedding_dim=4, **SMALL).fit(data))
+    assert has_weighted_columns(GraphLaGraph(**SMALL).fit(data))
+    assert has_weighted_columns(
+        GraphLaGraph(embedding="standard", embedding_dim=4, **SMALL).fit(data)
+    )
     for other in (
         NodeLaGraph(embedding="encoder", **SMALL),
         NodeLaGraph(preset="paper", **SMALL),
-        GraphLaGraph(**SMALL),
+        GraphLaGraph(embedding="standard", **SMALL),
     ):
         assert not has_weighted_columns(other.fit(data))
 
@@ -46,9 +49,10 @@ def test_the_default_of_nodes_is_no_worse_than_logistic_regression_on_its_embedd
     assert fitted.score(graph, hidden) > (0.6 if several_labels else accuracy - 0.04)
 
 
-def test_the_default_of_graphs_divides_each_column_by_its_own_deviation():
+def test_which_classifiers_divide_each_column_by_its_own_deviation():
     data, y = graphs_and_classes()
     fitted = graph_classifier(pretraining=GraphLaGraph(preset="paper", **SMALL)).fit(data, y)
     assert len(np.unique(fitted.head_.standard.scale.numpy())) > 2
-    reduced = graph_classifier(pretraining=GraphLaGraph(embedding_dim=4, **SMALL)).fit(data, y)
-    assert len(np.unique(reduced.head_.standard.scale.numpy())) == 1
+    for weighted in ({}, {"embedding_dim": 4}):
+        fitted = graph_classifier(pretraining=GraphLaGraph(**weighted, **SMALL)).fit(data, y)
+        assert len(np.unique(fitted.head_.standard.scale.numpy())) == 1

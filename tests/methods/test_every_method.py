@@ -106,8 +106,9 @@ class TestEveryMethod:
 
         fitted = small(name, level, encoder=Own(), epochs=3).fit(GRAPHS)
         assert np.isfinite(fitted.history_.loss).all()
-        # The default of LaGraph has x, A^2 x and A^2 1 beside it; of graphs sum, mean and maximum.
-        widths = {("lagraph", "node"): 9 + 9 + 1 + 7, ("lagraph", "graph"): 3 * 7}
+        # The default of LaGraph has x, A^2 x and A^2 1 beside it; of graphs sums and means of x,
+        # and sum, mean and maximum of the encoder's output.
+        widths = {("lagraph", "node"): 9 + 9 + 1 + 7, ("lagraph", "graph"): 2 * 9 + 3 * 7}
         assert fitted.embedding_dim_ == widths.get((name, level), 7)
         plain = {"node": {"embedding": "encoder"}, "graph": {"embedding": "readout"}}[level]
         if level == "graph":

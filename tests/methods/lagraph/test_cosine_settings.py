@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
+import torch
 
 from cases import random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
@@ -131,7 +134,7 @@ def test_the_default_is_plus():
     assert (node.hidden_dim, node.num_layers, node.epochs, node.lr) == (512, 2, 100, 1e-3)
     assert (node.mask_ratio, node.alpha, node.embedding) == (0.75, 0.0, "combined")
     assert (graph.hidden_dim, graph.num_layers, graph.epochs, graph.lr) == (256, 3, 20, 5e-4)
-    assert (graph.mask_ratio, graph.readout, graph.embedding) == (0.5, "root", "standard")
+    assert (graph.mask_ratio, graph.readout, graph.embedding) == (0.5, "root", "combined")
     assert node.structure == graph.structure == "auto" and node.momentum is None
 
 
@@ -219,3 +222,33 @@ def test_fit_adapts_to_the_graph(monkeypatch, tmp_path):
     # A saved model has its own size, whatever the rule is then.
     loaded = NodeLaGraph.load(fitted.save(tmp_path / "model"))
     np.testing.assert_array_equal(loaded.transform(graph), fitted.transform(graph))
+
+
+class TestGraphsWithoutFeatures:
+    """The default embedding of graphs has pooled features only where there are any."""
+
+    @pytest.mark.parametrize(
+        ("x", "embedding"),
+        [
+            (torch.randn(34, 2, generator=torch.Generator().manual_seed(0)), "combined"),
+            (None, "standard"),
+            (torch.ones(34, 1), "standard"),
+        ],
+        ids=["given", "none", "all equal"],
+    )
+    def test_what_is_chosen(self, x, embedding):
+        data = dataclasses.replace(random_graph([5, 4, 3, 6, 2, 7, 4, 3]), x=x)
+        fitted = GraphLaGraph(hidden_dim=4, epochs=1, device="cpu").fit(data)
+        assert fitted.settings_.embedding == embedding
+
+    @pytest.mark.parametrize(
+        "values", [{"embedding": "combined"}, {"feature_weight": 0.5}, {"embedding": "readout"}]
+    )
+    def test_what_was_asked_for_stays(self, values):
+        data = dataclasses.replace(random_graph([5, 4, 3, 6]), x=None)
+        fitted = GraphLaGraph(hidden_dim=4, epochs=1, device="cpu", **values).fit(data)
+        assert fitted.settings_.embedding == values.get("embedding", "combined")
+
+    def test_the_weight_of_features_needs_them(self):
+        with pytest.raises(ConfigError, match="feature_weight"):
+            GraphLaGraph(embedding="standard", feature_weight=2.0)._resolved()
