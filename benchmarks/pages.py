@@ -14,6 +14,7 @@ import json
 import statistics
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -270,7 +271,7 @@ def unknown_tables() -> str:
     names = ("raw", "propagated", "random", "trained")
     heads = ("", "raw", "propagated", "untrained", "default", "default minus best of the others")
     tables = []
-    for script in ("unknown_graphs", "changed_graphs"):
+    for script in ("unknown_graphs", "changed_graphs", "unknown_graph_sets"):
         chosen = [r for r in records if script in r["command"]]
         table = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
         for record in chosen:
@@ -285,9 +286,9 @@ def unknown_tables() -> str:
     return "\n\n".join(tables)
 
 
-def weights_table() -> str:
-    """Neighbouring weights of the blocks of a node embedding, validation / test accuracy."""
-    records = [json.loads(line) for line in (RESULTS / "weights.jsonl").read_text().splitlines()]
+def weights_table(file: str) -> str:
+    """Neighbouring weights of the blocks of an embedding, validation / test accuracy."""
+    records = [json.loads(line) for line in (RESULTS / file).read_text().splitlines()]
     sets, changes = (list(dict.fromkeys(r[key] for r in records)) for key in ("set", "change"))
     changes.sort(key=lambda change: change != "the default")
 
@@ -368,7 +369,8 @@ MAKERS: Mapping[str, BlockMaker] = {
     "defaults": without_arguments(defaults_tables),
     "unknown": without_arguments(unknown_tables),
     "calibration": without_arguments(calibration_table),
-    "weights": without_arguments(weights_table),
+    "weights": without_arguments(partial(weights_table, "weights.jsonl")),
+    "graphweights": without_arguments(partial(weights_table, "graph_weights.jsonl")),
     "search": lambda arguments: search_tables(*arguments),
     "scale": without_arguments(lambda: scale_tables(RESULTS / "scale.jsonl")),
     "estimates": without_arguments(lambda: estimates(RESULTS / "scale.jsonl")),

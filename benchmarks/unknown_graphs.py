@@ -24,6 +24,7 @@ import torch
 from harness import hardware
 
 from graphlatent import GraphLaGraph, NodeLaGraph, __version__
+from graphlatent.config import Level
 from graphlatent.data.assemble import assemble
 from graphlatent.data.graph import GraphData, RawGraph
 from graphlatent.data.splits import random_splits
@@ -328,6 +329,7 @@ def measure(
     args: argparse.Namespace,
     *,
     train_ratio: Callable[[str], float],
+    level: Level | None = None,
 ) -> None:
     """Print a line for each set, and add it to the records.
 
@@ -335,10 +337,12 @@ def measure(
         makers: the sets by name.
         args: of `options`.
         train_ratio: the share of nodes or graphs that train, by name of the set.
+        level: of all sets; None: graphs for those of GRAPH_SETS, else nodes.
     """
     print(f"{'set':18}" + "".join(f"{name:>12}" for name in (*COLUMNS, "difference")))
     for name in args.only.split(",") if args.only else makers:
-        kind = GraphLaGraph if name in GRAPH_SETS else NodeLaGraph
+        of_graphs = name in GRAPH_SETS if level is None else level == "graph"
+        kind = GraphLaGraph if of_graphs else NodeLaGraph
         ratio = train_ratio(name)
         estimator = kind(progress=False, device="cpu")
         row = scores(makers[name](), estimator, num_splits=args.splits, train_ratio=ratio)
