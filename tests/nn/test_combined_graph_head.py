@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,14 +14,15 @@ from graphlatent import GraphLaGraph
 from graphlatent.data.assemble import assemble
 from graphlatent.data.graph import RawGraph
 from graphlatent.nn.combined_graph_head import FEATURE_SHARE, LIMIT, OWN_DIM, CombinedGraphHead
-from graphlatent.nn.readout import pooled_features
+from graphlatent.nn.readout import pooled_features, pooled_magnitude
 from graphlatent.ops.sparse import SparseMatrix
 
 
-def fitted(own, readout, **options):
+def fitted(own, readout, magnitude=None, **options):
     options = {"embedding_dim": None, **options}
     head = CombinedGraphHead(own.shape[1], readout.shape[1], **options)
-    head.fit(own, readout, generator=generator(0))
+    size = own.abs().amax(0) if magnitude is None else magnitude
+    head.fit(own, readout, magnitude=size, generator=generator(0))
     return head
 
 
@@ -109,6 +111,23 @@ def test_features_of_zeros_alone():
     assert fitted(own, readout)(own, readout).abs().max() == 0
 
 
+def test_a_weight_of_0_leaves_features_out():
+    own, readout = random_blocks(20, 3, 5)
+    for each in (readout, torch.ones(20, 5)):
+        rows = fitted(own, each, feature_weight=0.0)(own, each)
+        assert rows[:, :3].abs().max() == 0
+
+
+def test_rounding_errors_of_sums_that_cancel_are_no_signal():
+    noise, readout = random_blocks(20, 3, 5)
+    own = 1e-7 * (noise - 5)
+    rows = fitted(own, readout, magnitude=torch.tensor([10.0, 10.0, 10.0]))(own, readout)
+    assert rows[:, :3].abs().max() == 0
+    # With one graph nothing is divided by them either.
+    head = fitted(own[:1], readout[:1], magnitude=torch.tensor([10.0, 10.0, 10.0]))
+    assert head(own[:1], readout[:1])[:, :3].abs().max() < 1e-6
+
+
 def test_wide_features_are_reduced():
     own, readout = random_blocks(30, OWN_DIM + 8, 5)
     head = fitted(own, readout)
@@ -142,6 +161,30 @@ def test_pooled_features_are_the_same_sparse_and_dense():
     sparse = pooled_features(SparseMatrix.from_scipy(x.numpy()), graph_id, num_graphs=3)
     torch.testing.assert_close(dense, expected)
     torch.testing.assert_close(sparse, expected)
+    largest = torch.tensor([7, 4, 7, 4 / 3])
+    for features in (x, SparseMatrix.from_scipy(x.numpy())):
+        torch.testing.assert_close(pooled_magnitude(features, graph_id, num_graphs=3), largest)
+
+
+def test_the_mean_of_a_constant_does_not_depend_on_the_number_of_nodes():
+    sizes = torch.tensor([3, 1000, 30_000])
+    graph_id = torch.arange(3).repeat_interleave(sizes)
+    x = torch.full((len(graph_id), 1), 0.3)
+    means = pooled_features(x, graph_id, num_graphs=3)[:, 1]
+    assert len(means.unique()) == 1
+
+
+def test_sums_of_sparse_features_have_the_same_bits_each_time():
+    threads = torch.get_num_threads()
+    rng = np.random.default_rng(0)
+    x = SparseMatrix.from_scipy(sp.random(40_000, 50, density=0.2, random_state=rng))
+    one = torch.zeros(40_000, dtype=torch.int64)
+    try:
+        torch.set_num_threads(2)
+        first, *others = (pooled_features(x, one, num_graphs=1) for _ in range(5))
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(first, other) for other in others)
 
 
 def test_no_graph():
@@ -164,6 +207,25 @@ class TestEstimator:
             for each in (data, as_sparse(data))
         ]
         np.testing.assert_allclose(*both, rtol=1e-3, atol=1e-4)
+
+    @pytest.mark.parametrize("kind", ["standardised in each graph", "a constant beside others"])
+    def test_renumbering_nodes_does_not_change_the_embedding(self, kind):
+        rng = np.random.default_rng(0)
+        graphs, renumbered = [], []
+        for size in rng.integers(10, 60, 30):
+            x = rng.normal(size=(size, 3))
+            if kind == "standardised in each graph":
+                x = (x - x.mean(0)) / x.std(0)
+            else:
+                x[:, 0] = 0.3
+            order = rng.permutation(size)
+            edges = rng.integers(0, size, (2, 2 * size))
+            graphs.append(RawGraph(edges, size, x=x, directed=False))
+            place = np.argsort(order)
+            renumbered.append(RawGraph(place[edges], size, x=x[order], directed=False))
+        model = GraphLaGraph(epochs=1, hidden_dim=8, device="cpu").fit(assemble(graphs))
+        rows, again = (model.transform(assemble(each)) for each in (graphs, renumbered))
+        np.testing.assert_allclose(again, rows, atol=1e-3 * np.abs(rows).max())
 
     def test_sums_of_words_are_as_good_as_alone(self):
         # The class changes the frequency of half of the words; the edges say nothing.

@@ -24,7 +24,7 @@ from graphlatent.nn.graph_head import GraphHead
 from graphlatent.nn.node_head import NodeHead
 from graphlatent.nn.norm import BatchNorm
 from graphlatent.nn.propagation import as_gcn_matrix
-from graphlatent.nn.readout import num_poolings, pooled_features, readout
+from graphlatent.nn.readout import num_poolings, pooled_features, pooled_magnitude, readout
 from graphlatent.ops.collective import all_sum, current
 from graphlatent.ops.sparse import SparseMatrix, to_dense
 
@@ -221,7 +221,8 @@ class Method(ABC, Generic[AnySettings]):
             head.fit(self._pooled(layers, batch), generator=generator)
         elif isinstance(head, CombinedGraphHead):
             pooled = self._pooled(layers, batch)
-            head.fit(_own_features(batch), pooled, generator=generator)
+            magnitude = pooled_magnitude(batch.x, batch.graph_id, num_graphs=batch.num_graphs)
+            head.fit(_own_features(batch), pooled, magnitude=magnitude, generator=generator)
         else:
             matrix = self.smoothing_matrix(model, batch)
             head.fit(batch.x, matrix, layers[-1], batch.coordinates, generator=generator)

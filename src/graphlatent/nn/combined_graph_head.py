@@ -23,6 +23,7 @@ FEATURE_SHARE = 2.0
 """Variance of the block of features in parts of that of the encoder's block."""
 OWN_DIM = 512
 """Columns that wider features are reduced to, by PCA."""
+_LEAST_VARIANCE = 1e-6
 FORM_VERSION = 1
 """Version of the combined embedding of graphs. Raise it where a change of the code changes it."""
 
@@ -73,24 +74,30 @@ class CombinedGraphHead(nn.Module):
         return torch.cat(blocks, dim=1)
 
     @torch.no_grad()
-    def fit(self, own: Tensor, readout: Tensor, *, generator: torch.Generator) -> None:
+    def fit(
+        self, own: Tensor, readout: Tensor, *, magnitude: Tensor, generator: torch.Generator
+    ) -> None:
         """Measure deviations, weights and principal components on the training set.
 
         Args:
             own: pooled features [B, 2 F].
             readout: of the encoder's layers [B, D].
+            magnitude: the largest pooled absolute values of the features [2 F]. Features that sum
+                to 0 in every graph leave rounding errors, which must not be taken for signal.
             generator: for the PCA, on the CPU.
         """
-        self.own.fit(own, generator=generator)
+        self.own.fit(own, generator=generator, magnitude=magnitude)
         self.encoded.fit(readout, generator=generator)
         features, encoder = _variance(self.own(own)), _variance(self.encoded(readout))
         if features > 0 and encoder > 0:
             ratio = FEATURE_SHARE * encoder / features
             weights = (self.feature_weight * ratio**0.5, 1.0)
-        elif features > 0 or encoder > 0:
-            weights = (float(features > 0), float(encoder > 0))
         else:
-            weights = (self.feature_weight, 1.0)
+            neither = features == encoder == 0
+            weights = (
+                self.feature_weight * float(neither or features > 0),
+                float(neither or encoder > 0),
+            )
         self.weights.copy_(torch.tensor(weights))
         if self.components is not None:
             rows, k = self._side_by_side(own, readout), self.components.shape[1]
@@ -98,7 +105,9 @@ class CombinedGraphHead(nn.Module):
 
 
 def _variance(rows: Tensor) -> float:
-    """The variance of rows around their mean, summed over columns; 0 but for rounding errors."""
-    exact = rows.double()
-    variance = float(exact.var(0, unbiased=False).sum())
-    return variance if variance > 1e-12 * float(exact.square().sum(1).mean()) else 0.0
+    """The variance of standardised rows around their mean, summed over columns.
+
+    A column that varies has about 1; what is far less is rounding errors, and 0 is returned.
+    """
+    variance = float(rows.double().var(0, unbiased=False).sum())
+    return variance if variance > _LEAST_VARIANCE else 0.0

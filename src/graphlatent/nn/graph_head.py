@@ -53,23 +53,28 @@ class GraphHead(nn.Module):
         return standard if self.limit is None else self.limit * torch.tanh(standard / self.limit)
 
     @torch.no_grad()
-    def fit(self, rows: Tensor, *, generator: torch.Generator) -> None:
+    def fit(
+        self, rows: Tensor, *, generator: torch.Generator, magnitude: Tensor | None = None
+    ) -> None:
         """Measure means, standard deviations and principal components of readouts [B, D].
 
         Args:
             rows: of the training set.
             generator: for the PCA of wide readouts, on the CPU.
+            magnitude: of what the columns were computed from [D], such as the largest sum of
+                absolute values, where they are sums; None for the largest entry of each column.
         """
         exact = rows.to(torch.float64)
         mean, std = exact.mean(0), exact.std(0, unbiased=False)
+        largest = exact.abs().amax(0) if magnitude is None else magnitude.to(torch.float64)
         # The rounding errors of a constant column are no signal.
-        varies = std > 1e-6 * exact.abs().amax(0)
+        varies = std > 1e-6 * largest
         scale = torch.where(varies, 1 / std, 0.0).clamp(max=LARGEST_FACTOR)
         if not bool(varies.any()):
-            # Below a limit the largest entry is 1, so that it changes little.
-            largest = 1.0 if self.limit is None else float(exact.abs().max())
+            # Below a limit no entry is above 1, so that it changes little.
+            size = 1.0 if self.limit is None else float(largest.max())
             mean = torch.zeros_like(mean)
-            scale = torch.full_like(scale, 1 / largest if largest > 0 else 1.0)
+            scale = torch.full_like(scale, 1 / size if size > 0 else 1.0)
         self.mean, self.scale = mean.to(rows.dtype), scale.to(rows.dtype)
         if self.components is not None:
             standard = self._standardised(rows)

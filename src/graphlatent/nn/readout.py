@@ -11,6 +11,8 @@ from graphlatent.ops.sparse import SparseMatrix
 
 ROOT = "root-sum+mean+max"
 _PREFIX = "root-"
+# Dense features that are converted to double precision at once.
+_VALUES_AT_ONCE = 2**22
 
 
 def readout(
@@ -48,19 +50,42 @@ def num_poolings(pooling: str) -> int:
 def pooled_features(x: Tensor | SparseMatrix, graph_id: Tensor, *, num_graphs: int) -> Tensor:
     """The sums and the means of features over the nodes of each graph, side by side, [B, 2 F].
 
+    Sums are in double precision, so that a constant has the same mean in graphs of any size, and in
+    a fixed order on the CPU.
+
     Args:
         x: features [N, F]; sparse ones are never made dense, only their sums are.
         graph_id: graph of each row, int64 [N].
         num_graphs: B.
     """
+    num_nodes, width = x.shape
+    value = x.value if isinstance(x, SparseMatrix) else x
+    sums = torch.zeros(num_graphs, width, dtype=torch.float64, device=value.device)
     if isinstance(x, SparseMatrix):
         of_value = graph_id.repeat_interleave(torch.diff(x.crow).to(torch.int64))
-        sums = x.value.new_zeros(num_graphs, x.shape[1])
-        sums.index_put_((of_value, x.col.to(torch.int64)), x.value, accumulate=True)
+        places = of_value * width + x.col.to(torch.int64)
+        sums.view(-1).index_add_(0, places, x.value.to(torch.float64))
     else:
-        sums = _sum(x, graph_id, num_graphs)
+        step = max(1, _VALUES_AT_ONCE // max(1, width))
+        for start in range(0, num_nodes, step):
+            rows = slice(start, start + step)
+            sums.index_add_(0, graph_id[rows], x[rows].to(torch.float64))
     size = torch.bincount(graph_id, minlength=num_graphs).clamp(min=1)
-    return torch.cat([sums, sums / size[:, None].to(sums.dtype)], dim=1)
+    pooled = torch.cat([sums, sums / size[:, None]], dim=1)
+    return pooled.to(torch.promote_types(value.dtype, torch.float32))
+
+
+def pooled_magnitude(x: Tensor | SparseMatrix, graph_id: Tensor, *, num_graphs: int) -> Tensor:
+    """The largest sum and mean of absolute values of a feature over the nodes of a graph, [2 F].
+
+    Arguments are those of `pooled_features`.
+    """
+    size: Tensor | SparseMatrix
+    if isinstance(x, SparseMatrix):
+        size = SparseMatrix(x.crow, x.col, x.value.abs(), x.shape)
+    else:
+        size = x.abs()
+    return pooled_features(size, graph_id, num_graphs=num_graphs).amax(0)
 
 
 def _parsed(pooling: str) -> tuple[tuple[str, ...], bool]:
