@@ -23,6 +23,7 @@ FEATURE_SHARE = 2.0
 """Variance of the block of features in parts of that of the encoder's block."""
 OWN_DIM = 512
 """Columns that wider features are reduced to, by PCA."""
+# Of a block. A column that varies has a variance of about 1.
 _LEAST_VARIANCE = 1e-6
 FORM_VERSION = 1
 """Version of the combined embedding of graphs. Raise it where a change of the code changes it."""
