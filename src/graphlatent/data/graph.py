@@ -210,9 +210,10 @@ class GraphData:
         return replace(self, edge_columns=None, edge_attr=None)
 
     def has_equal_features(self) -> bool:
-        """Whether there are features and all nodes have the same."""
+        """Whether there are features and all nodes have the same, missing numbers filled."""
         if self.columns:
-            return all(map(_is_constant, self.columns.values()))
+            filled = self.reading.impute in ("mean", "median")
+            return all(_is_constant(each, filled=filled) for each in self.columns.values())
         if self.x is None:
             return False
         if isinstance(self.x, Tensor):
@@ -262,8 +263,14 @@ def single_node(*, width: int, coordinate_dim: int = 0, edge_dim: int = 0) -> Gr
     )
 
 
-def _is_constant(column: Array) -> bool:
-    """Whether all values are equal; those that cannot be compared, such as pandas.NA, are not."""
+def _is_constant(column: Array, *, filled: bool) -> bool:
+    """Whether all values are equal; those that cannot be compared, such as pandas.NA, are not.
+
+    With `filled`, missing numbers will be those of the other rows.
+    """
+    if filled and column.dtype.kind == "f":
+        column = column[~np.isnan(column)]
+        return len(column) > 0 and bool((column == column[0]).all())
     if column.dtype.kind != "O":
         return bool((column == column[0]).all())
     # Not by arrays: values may be of any type, such as lists of different lengths.

@@ -12,6 +12,9 @@ from cases import random_graph
 from graphlatent import GraphLaGraph, NodeLaGraph
 from graphlatent.bench.loading import load_recipe
 from graphlatent.config import resolve
+from graphlatent.data.assemble import assemble
+from graphlatent.data.graph import RawGraph
+from graphlatent.data.readers.options import TableOptions
 from graphlatent.errors import ConfigError
 from graphlatent.methods.lagraph import settings as lagraph_settings
 from graphlatent.methods.lagraph.settings import (
@@ -252,3 +255,14 @@ class TestGraphsWithoutFeatures:
     def test_the_weight_of_features_needs_them(self):
         with pytest.raises(ConfigError, match="feature_weight"):
             GraphLaGraph(embedding="standard", feature_weight=2.0)._resolved()
+
+    def test_a_constant_column_with_an_imputed_number_is_no_feature(self):
+        # Filled with the mean it is constant, and alone it would give an embedding of zeros.
+        made = RawGraph([[0, 1, 2], [1, 2, 0]], 3, columns={"v": np.full(3, 5.0)}, directed=False)
+        other = RawGraph(
+            [[0, 1], [1, 2]], 3, columns={"v": np.array([5, np.nan, 5])}, directed=False
+        )
+        graphs = dataclasses.replace(assemble([made, other]), reading=TableOptions(impute="mean"))
+        model = GraphLaGraph(hidden_dim=4, epochs=1, device="cpu").fit(graphs)
+        assert model.settings_.embedding == "standard"
+        assert np.abs(model.transform(graphs)).max() > 0
