@@ -212,8 +212,8 @@ class GraphData:
     def has_equal_features(self) -> bool:
         """Whether there are features and all nodes have the same, missing numbers filled."""
         if self.columns:
-            filled = self.reading.impute in ("mean", "median")
-            return all(_is_constant(each, filled=filled) for each in self.columns.values())
+            imputed = self.reading.impute in ("mean", "median")
+            return all(_is_constant(each, imputed=imputed) for each in self.columns.values())
         if self.x is None:
             return False
         if isinstance(self.x, Tensor):
@@ -263,12 +263,12 @@ def single_node(*, width: int, coordinate_dim: int = 0, edge_dim: int = 0) -> Gr
     )
 
 
-def _is_constant(column: Array, *, filled: bool) -> bool:
+def _is_constant(column: Array, *, imputed: bool) -> bool:
     """Whether all values are equal; those that cannot be compared, such as pandas.NA, are not.
 
-    With `filled`, missing numbers will be those of the other rows.
+    With `imputed`, missing numbers will be computed from the others.
     """
-    if filled and column.dtype.kind == "f":
+    if imputed and column.dtype.kind == "f":
         column = column[~np.isnan(column)]
         return len(column) > 0 and bool((column == column[0]).all())
     if column.dtype.kind != "O":
