@@ -28,6 +28,19 @@ NPZ_FILES = {
 }
 
 
+NUM_THREADS = torch.get_num_threads()
+
+
+@pytest.fixture(autouse=True)
+def same_number_of_threads():
+    """Every test begins with the number of threads that the process began with.
+
+    Rounding errors, and warnings about them, depend on it.
+    """
+    if torch.get_num_threads() != NUM_THREADS:
+        torch.set_num_threads(NUM_THREADS)
+
+
 @pytest.fixture
 def random_biases(monkeypatch):
     """LaGraph starts from random biases and a random token.

@@ -132,7 +132,7 @@ class TestPublishedNumbers:
             "invariance": 8,
             "binarized": 2,
             "plus": 92,
-            "plus-graphs": 184,
+            "plus-graphs": 192,
             "7": 8,
             "8": 8,
             "label-budgets": 10,

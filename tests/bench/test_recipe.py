@@ -307,4 +307,8 @@ class TestSettings:
         # Whose cap of degrees is another.
         imdb = load_recipe("table1/IMDB-B")
         assert imdb.settings().degree_cap != GraphLaGraphSettings().degree_cap
-        assert to_mapping(imdb.default_settings()) == to_mapping(GraphLaGraphSettings())
+        # Without features nothing stands beside the readout; NCI1 has some.
+        bare = GraphLaGraphSettings(embedding="standard")
+        assert to_mapping(imdb.default_settings()) == to_mapping(bare)
+        nci1 = load_recipe("table1/NCI1").default_settings()
+        assert to_mapping(nci1) == to_mapping(GraphLaGraphSettings())
